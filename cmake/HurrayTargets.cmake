@@ -1,0 +1,28 @@
+# hurray_target(NAME): the flags that every target of our own code has.
+#
+# Generated code gets hurray_sanitize() alone: warnings there are nobody's to mend.
+
+function(hurray_sanitize name)
+  if(HURRAY_SANITIZE)
+    target_compile_options(${name} PRIVATE -fsanitize=${HURRAY_SANITIZE} -fno-sanitize-recover=all
+                                           -fno-omit-frame-pointer)
+    target_link_options(${name} PRIVATE -fsanitize=${HURRAY_SANITIZE})
+  endif()
+endfunction()
+
+function(hurray_target name)
+  target_compile_options(${name} PRIVATE -Wall -Wextra -Wpedantic -Wconversion)
+  if(HURRAY_WARNINGS_AS_ERRORS)
+    target_compile_options(${name} PRIVATE -Werror)
+  endif()
+  hurray_sanitize(${name})
+endfunction()
+
+# hurray_test(NAME SOURCES ... LIBRARIES ... [LABELS ...]): a GoogleTest program, one ctest entry a test case.
+function(hurray_test name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LIBRARIES;LABELS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  hurray_target(${name})
+  target_link_libraries(${name} PRIVATE ${ARG_LIBRARIES} GTest::gtest GTest::gtest_main)
+  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60 PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT 300)
+endfunction()
