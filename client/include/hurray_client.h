@@ -1,0 +1,306 @@
+/*
+ * hurray_client.h - the C API of libhurray-client: share tensors with other processes of this host through hurrayd.
+ *
+ * A producer allocates shared memory, fills it and publishes it under a name; a consumer attaches by that name and reads
+ * the very same pages, without a copy. Destroying the consumer's tensor context tells the producer that it is done.
+ *
+ * The rules R1 to R7 of hurray.h hold here too (status, null pointers, outputs, handles, borrowed pointers, capacity,
+ * exceptions). These come on top:
+ *
+ *  C1  Option structs may be null. `struct_size` is sizeof the struct; a zero field means its default. A longer struct of
+ *      a newer header is accepted if what this library doesn't know is zero (else HURRAY_ERR_UNSUPPORTED); a shorter one
+ *      of an older header is filled up with zeros.
+ *  C2  `timeout_ms`: 0 answers at once, -1 waits for ever, anything else below 0 is HURRAY_ERR_INVALID_ARGUMENT.
+ *  C3  Any thread may use a HurrayClient at any time, except to destroy it. Other handles: one thread at a time.
+ *  C4  Callbacks hold no lock of the library, so they may call it. Their arguments live for the call. They run on the
+ *      client's own thread, or in hurray_client_dispatch if the client was connected with DISPATCH_BY_CALLER.
+ *  C5  Descriptors of files that are passed in stay the caller's.
+ *  C6  Nothing is copied unless the caller says COPY.
+ *  C7  Publishing takes the allocation: write to it no more. Consumers see every byte that is written later.
+ *  C8  Finalizers may destroy any handle but a client from any thread: that never blocks and takes no lock that user
+ *      code can hold.
+ *  C9  Blocking calls ask the client's `interrupted` callback whenever a signal interrupts them; if it returns non-zero
+ *      the call ends with HURRAY_ERR_INTERRUPTED, and nothing was acquired.
+ *  C10 After fork, the child can't use the parent's client: calls give HURRAY_ERR_FORKED. Destroying handles there frees
+ *      the child's memory without touching the parent's leases. Inherited views may be read while the parent holds them.
+ *  C11 Names are UTF-8, 1 to 255 bytes, segments separated by '/', none of them empty, "." or "..", no control
+ *      characters. A pattern is a name, or a prefix that ends in '/', or empty for everything.
+ *
+ * Errors that nearly every call with a client can give, not repeated below: HURRAY_ERR_NULL_POINTER,
+ * HURRAY_ERR_INVALID_ARGUMENT, HURRAY_ERR_CONNECTION_LOST, HURRAY_ERR_CLOSED (after hurray_client_close),
+ * HURRAY_ERR_FORKED, HURRAY_ERR_INTERRUPTED, HURRAY_ERR_PROTOCOL, HURRAY_ERR_INTERNAL.
+ */
+#ifndef HURRAY_CLIENT_H
+#define HURRAY_CLIENT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "hurray.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- Types ------------------------------------------------------------------------------------------------------ */
+
+typedef struct HurrayClient HurrayClient;         /* one connection to the daemon */
+typedef struct HurrayAllocation HurrayAllocation; /* writable shared memory of one capsule, until it is published */
+
+/* Names one capsule for ever: its publisher's user and 16 random bytes. */
+typedef struct HurrayCapsuleId {
+    uint32_t uid;
+    uint8_t id[16];
+} HurrayCapsuleId;
+
+/* Who may read a capsule. Default: the publisher's user and root. */
+typedef struct HurrayAccess {
+    uint32_t is_set; /* 0: the default */
+    uint32_t gid;
+    uint32_t mode; /* as of a file: read = attach, write = replace and withdraw */
+} HurrayAccess;
+
+#define HURRAY_CAPSULE_IMMUTABLE 0x1u /* not even the producer can change a byte any more */
+#define HURRAY_CAPSULE_UNSEALED 0x2u  /* memory without seals: a dma-buf */
+#define HURRAY_CAPSULE_RETIRED 0x4u   /* can't be attached any more, is still held */
+#define HURRAY_CAPSULE_LINGERING 0x8u /* outlives its producer */
+
+/* What is known of a capsule. */
+typedef struct HurrayCapsuleInfo {
+    uint32_t struct_size; /* in: sizeof(HurrayCapsuleInfo) as the caller knows it */
+    uint32_t flags;       /* HURRAY_CAPSULE_* */
+    HurrayCapsuleId capsule;
+    HurrayAccess access;
+    uint64_t version;          /* of its name; rises with each publish, with gaps */
+    uint64_t byte_size;        /* of its buffers together */
+    uint64_t leases;           /* open ones, when the daemon answered; 0 from publish and attach */
+    const char *name;          /* "" if it has none; null from publish */
+    const uint8_t *descriptor; /* encoded; null from publish */
+    uint64_t descriptor_len;
+} HurrayCapsuleInfo;
+
+/* What an event tells. */
+typedef enum HurrayEventKind {
+    HURRAY_EVENT_CONNECTION = 1, /* to the client's on_event: the connection's state; `status` says which */
+    /* To a capsule's on_event: */
+    HURRAY_EVENT_LEASE_OPENED = 2,   /* somebody attached; only with TELL_OPENED. `remaining` counts the open leases */
+    HURRAY_EVENT_LEASE_RELEASED = 3, /* a consumer is done; `remaining` leases are left */
+    HURRAY_EVENT_LEASE_LOST = 4,     /* a consumer's connection ended without a release; `remaining` are left */
+    HURRAY_EVENT_LEASE_TAKEN = 5,
+    HURRAY_EVENT_ENDED = 6, /* retired and nobody holds it any more: exactly once, the last event of a capsule */
+    /* To a watch: */
+    HURRAY_EVENT_PRESENT = 7,       /* was there when the watch began */
+    HURRAY_EVENT_SNAPSHOT_END = 8,  /* all that was there has been told */
+    HURRAY_EVENT_PUBLISHED = 9,     /* can be attached from now on */
+    HURRAY_EVENT_RETIRED = 10,      /* withdrawn or replaced: can't be attached any more */
+    HURRAY_EVENT_PRODUCER_LOST = 11, /* its producer's connection ended; it can't be attached any more */
+    HURRAY_EVENT_GAP = 12
+} HurrayEventKind;
+
+#define HURRAY_EVENT_FLAG_REUSABLE 0x1u /* ENDED: nobody can be reading the memory any more */
+
+typedef struct HurrayEvent {
+    uint32_t struct_size;
+    uint32_t kind; /* HURRAY_EVENT_*; be ready for kinds that are newer than your header */
+    uint32_t flags;
+    HurrayStatus status; /* CONNECTION: HURRAY_ERR_CONNECTION_LOST, or HURRAY_OK; else HURRAY_OK */
+    HurrayCapsuleId capsule;
+    uint64_t version;
+    uint64_t remaining;
+    const char *name; /* "" where there is none */
+} HurrayEvent;
+
+typedef void (*HurrayEventFn)(const HurrayEvent *event, void *context);
+/* Non-zero: stop waiting. Called on the waiting thread. */
+typedef int32_t (*HurrayInterruptedFn)(void *context);
+/* Zero: go on. Non-zero: stop, without an error. */
+typedef int32_t (*HurrayListFn)(const HurrayCapsuleInfo *capsule, void *context);
+
+/* ---- Connecting ------------------------------------------------------------------------------------------------- */
+
+#define HURRAY_CONNECT_DISPATCH_BY_CALLER 0x1u /* callbacks run in hurray_client_dispatch only */
+
+typedef struct HurrayConnectOptions {
+    uint32_t struct_size;
+    uint32_t flags;
+    const char *address;     /* path of the daemon's socket; null: $HURRAY_SOCKET, else the user's own, else the system's */
+    const char *client_name; /* a label for people, up to 64 bytes; null: the program's name */
+    int64_t timeout_ms;      /* C2: how long to keep trying while nobody listens, and to wait for the daemon's answer once
+                                somebody does. Default 0: one try, and 5 s for the answer */
+    int64_t reconnect_ms;    /* not supported yet: must be 0 */
+    HurrayEventFn on_event;  /* may be null */
+    HurrayInterruptedFn interrupted; /* may be null */
+    void *context;           /* of both */
+} HurrayConnectOptions;
+
+/* Connects to the daemon and agrees on a protocol version.
+ *
+ * Without an address: $HURRAY_SOCKET if set; else $XDG_RUNTIME_DIR/hurray/hurrayd.sock; else /run/hurray/hurrayd.sock. Only
+ * a missing socket moves the search on.
+ *
+ * HURRAY_ERR_DAEMON_UNAVAILABLE  no socket, or nobody listens on it (the message names the paths tried)
+ * HURRAY_ERR_NOT_PERMITTED       the socket may not be opened, or belongs to a user that is not trusted: trusted are
+ *                                root, the own user and the user `hurray`; on an explicitly given address also the one
+ *                                in $HURRAY_DAEMON_UID and a user namespace's overflow user
+ * HURRAY_ERR_TIMED_OUT           somebody listens, but did not answer in time
+ * HURRAY_ERR_PROTOCOL            what answers is no hurrayd, or speaks other versions (the message names both ranges)
+ */
+HURRAY_API HurrayStatus hurray_client_connect(const HurrayConnectOptions *options, HurrayClient **out);
+
+/* Ends the client's use: waiting calls return HURRAY_ERR_CLOSED, publications end, no new lease can be had. Tensor contexts
+ * stay valid, and the connection lives until the last of them is destroyed. Closing twice is fine. */
+HURRAY_API HurrayStatus hurray_client_close(HurrayClient *client);
+
+/* Closes and frees. No other call of this client may be running, and it must not be called from one of its callbacks;
+ * none of them runs after it has returned. `*client` may be null. */
+HURRAY_API HurrayStatus hurray_client_destroy(HurrayClient **client);
+
+/* A descriptor to poll for readability: hurray_client_dispatch has work. Borrowed. DISPATCH_BY_CALLER clients only, else
+ * HURRAY_ERR_UNSUPPORTED. */
+HURRAY_API HurrayStatus hurray_client_poll_fd(HurrayClient *client, int32_t *out);
+
+/* Waits for events (C2) and runs their callbacks on this thread. HURRAY_OK if at least one callback ran;
+ * HURRAY_ERR_WOULD_BLOCK if there was none with a timeout of 0, HURRAY_ERR_TIMED_OUT with another. DISPATCH_BY_CALLER clients
+ * only, one thread at a time. */
+HURRAY_API HurrayStatus hurray_client_dispatch(HurrayClient *client, int64_t timeout_ms);
+
+/* The daemon's counters and this client's, as one JSON object (R6; the length does not count the terminating null, the
+ * capacity must have room for it). */
+HURRAY_API HurrayStatus hurray_client_status_json(HurrayClient *client, char *out, uint64_t *inout_len);
+
+/* ---- Producing -------------------------------------------------------------------------------------------------- */
+
+#define HURRAY_ALLOCATE_IMMUTABLE 0x1u /* not supported yet */
+
+typedef struct HurrayAllocateOptions {
+    uint32_t struct_size;
+    uint32_t flags;
+    HurrayAccess access; /* not supported yet: is_set must be 0 */
+} HurrayAllocateOptions;
+
+/* Makes `count` (1 to 255) zeroed, writable buffers in one sealed shared-memory segment. Buffer 0 starts at a multiple of
+ * 4096, the others of 64. A size may be 0. The pages are reserved at once, so writing them can't fail later.
+ *
+ * HURRAY_ERR_NO_SPACE  the kernel could not reserve so much; the message gives asked and available bytes
+ * HURRAY_ERR_LIMIT     descriptors or mappings of this process
+ */
+HURRAY_API HurrayStatus hurray_client_allocate(HurrayClient *client, const uint64_t *byte_sizes, uint32_t count,
+                                               const HurrayAllocateOptions *options, HurrayAllocation **out);
+
+/* Where buffer `index` begins. Valid until the allocation is destroyed, or, once published, until its capsule has ended.
+ * A buffer of size 0 has an address too. HURRAY_ERR_INDEX_OUT_OF_BOUNDS. */
+HURRAY_API HurrayStatus hurray_allocation_data(const HurrayAllocation *allocation, uint32_t index, void **out);
+
+/* The same memory as a list of CPU buffers, which keeps it mapped in this process: for as long as the list lives, also
+ * after the allocation was destroyed or its capsule ended. (A language binding hangs its views on it.) */
+HURRAY_API HurrayStatus hurray_allocation_buffers(const HurrayAllocation *allocation, HurrayBufferList **out);
+
+/* Gives an unpublished allocation's memory back at once, unless a list of hurray_allocation_buffers still holds it.
+ * `*allocation` may be null. */
+HURRAY_API HurrayStatus hurray_allocation_destroy(HurrayAllocation **allocation);
+
+#define HURRAY_PUBLISH_COPY 0x1u        /* publish_list: copy ordinary memory into a new segment */
+#define HURRAY_PUBLISH_TELL_OPENED 0x2u /* LEASE_OPENED events too */
+#define HURRAY_PUBLISH_ONCE 0x4u        /* not supported yet */
+#define HURRAY_PUBLISH_LINGER 0x8u      /* not supported yet */
+
+typedef struct HurrayPublishOptions {
+    uint32_t struct_size;
+    uint32_t flags;
+    HurrayAccess access;  /* not supported yet: is_set must be 0 */
+    uint64_t retain;      /* not supported yet: must be 0 */
+    uint64_t group;       /* not supported yet: must be 0 */
+    int64_t linger_ms;    /* not supported yet: must be 0 */
+    HurrayEventFn on_event; /* events of this capsule; may be null */
+    void *context;
+} HurrayPublishOptions;
+
+/* Publishes an allocation under `name`, without a copy: buffer i of the allocation is entry i of the descriptor's buffer
+ * table, whose byte_size may be smaller than what was allocated, not larger. Consumers get the descriptor's bytes as they
+ * are. On success the allocation is taken (`*allocation` is null then) and its memory belongs to the capsule until that
+ * has ended; on failure the caller still has it.
+ *
+ * A capsule can be attached until it is withdrawn, another one is published under its name, or this client is closed or
+ * dies. `name` may be null: then it can be attached by its id only. `out` may be null.
+ *
+ * HURRAY_ERR_ALREADY_EXISTS                the name belongs to another user
+ * HURRAY_ERR_INVALID_LAYOUT, _INVALID_TYPE, _INVALID_MAGIC, ...  the descriptor (see hurray_descriptor_validate)
+ * HURRAY_ERR_UNSUPPORTED                   an option, or a kind of descriptor, that is not supported yet
+ * HURRAY_ERR_LIMIT                         the descriptor is longer than the daemon accepts, or descriptors ran out
+ * HURRAY_ERR_OVER_QUOTA
+ */
+HURRAY_API HurrayStatus hurray_client_publish(HurrayClient *client, const char *name, const uint8_t *descriptor,
+                                              uint64_t descriptor_len, HurrayAllocation **allocation,
+                                              const HurrayPublishOptions *options, HurrayCapsuleInfo *out);
+
+/* Publishes ordinary CPU memory by copying it into a new segment first, which needs the flag COPY: without it
+ * HURRAY_ERR_INVALID_ARGUMENT. Buffer i of `buffers` is entry i of the descriptor's table and holds at least its byte_size.
+ * The list stays the caller's. Fails as hurray_client_allocate and hurray_client_publish do. */
+HURRAY_API HurrayStatus hurray_client_publish_list(HurrayClient *client, const char *name, const uint8_t *descriptor,
+                                                   uint64_t descriptor_len, const HurrayBufferList *buffers,
+                                                   const HurrayPublishOptions *options, HurrayCapsuleInfo *out);
+
+/* Retires a capsule: no new attach, those who hold it go on reading. HURRAY_ERR_NOT_FOUND, HURRAY_ERR_NOT_PERMITTED. */
+HURRAY_API HurrayStatus hurray_client_withdraw(HurrayClient *client, const HurrayCapsuleId *capsule);
+
+/* ---- Consuming -------------------------------------------------------------------------------------------------- */
+
+#define HURRAY_ATTACH_IMMUTABLE_ONLY 0x1u /* not supported yet */
+#define HURRAY_ATTACH_TAKE 0x2u           /* not supported yet */
+#define HURRAY_ATTACH_ALLOW_UNSEALED 0x4u /* not supported yet */
+
+typedef struct HurrayAttachOptions {
+    uint32_t struct_size;
+    uint32_t flags;
+    const char *name;               /* exactly one of name and capsule */
+    const HurrayCapsuleId *capsule;
+    uint64_t version;               /* this version only; at most one of version and newer_than, else the latest */
+    uint64_t newer_than;            /* the first version that is newer than this one */
+    int64_t timeout_ms;             /* C2: how long to wait for it to be published. Default 0 */
+    uint32_t populate;              /* not supported yet: must be 0 */
+    int32_t device;                 /* not supported yet: must be 0 */
+} HurrayAttachOptions;
+
+/* Attaches a capsule: maps its buffers, read-only, and takes a lease on it.
+ *
+ * `buffers` receives the buffers in the order of the descriptor's table; `context` the encoded descriptor, and destroying
+ * it releases the lease: the producer is told, and the buffers' pointers must not be used any more. The list must be
+ * destroyed too, before or after. `info` may be null; its name and descriptor live as long as the context.
+ * The mapping moves no bytes and takes as long for 1 GiB as for 4 KiB; the process ends up with no descriptor of a file.
+ *
+ * HURRAY_ERR_NOT_FOUND    nothing there to be attached (timeout 0), or not for this user
+ * HURRAY_ERR_TIMED_OUT    nor within the timeout
+ * HURRAY_ERR_CLOSED       the client was closed meanwhile
+ * HURRAY_ERR_LIMIT        descriptors or mappings of this process; nothing is left behind, so try again later
+ * HURRAY_ERR_UNSUPPORTED  an option, or memory of a kind, that this library can't use yet
+ */
+HURRAY_API HurrayStatus hurray_client_attach(HurrayClient *client, const HurrayAttachOptions *options,
+                                             HurrayBufferList **buffers, HurrayTensorContext **context,
+                                             HurrayCapsuleInfo *info);
+
+/* Whether an attached tensor is still backed by its producer: HURRAY_OK, HURRAY_ERR_CONNECTION_LOST (the connection to the
+ * daemon ended) or HURRAY_ERR_PRODUCER_LOST (the producer left). Its memory stays readable in each case.
+ * HURRAY_ERR_INVALID_ARGUMENT as the result of the call: the context was not made by hurray_client_attach. */
+HURRAY_API HurrayStatus hurray_lease_state(const HurrayTensorContext *context, HurrayStatus *out);
+
+/* ---- Looking around --------------------------------------------------------------------------------------------- */
+
+/* Calls `callback` for each capsule that matches `pattern` (C11; null: everything) and may be read by this user, in the
+ * order of names and versions, on this thread. The list is fetched page by page: what changes meanwhile may be missed. */
+HURRAY_API HurrayStatus hurray_client_list(HurrayClient *client, const char *pattern, HurrayListFn callback,
+                                           void *context);
+
+/* Tells `callback` what there is (PRESENT, SNAPSHOT_END) and from then on what changes (PUBLISHED, RETIRED,
+ * PRODUCER_LOST), for capsules that match `pattern`. `out` receives a number for hurray_client_unwatch. */
+HURRAY_API HurrayStatus hurray_client_watch(HurrayClient *client, const char *pattern, HurrayEventFn callback,
+                                            void *context, uint64_t *out);
+
+/* Ends a watch. Once this has returned its callback does not run any more (if called from the callback itself: after that
+ * call has returned). HURRAY_ERR_NOT_FOUND. */
+HURRAY_API HurrayStatus hurray_client_unwatch(HurrayClient *client, uint64_t watch);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* HURRAY_CLIENT_H */
