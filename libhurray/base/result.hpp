@@ -66,8 +66,6 @@ struct Error {
 template <class T>
 using Result = tl::expected<T, Error>;
 
-using Status = Result<void>;
-
 /// `return fail(Errc::NotFound, "no capsule named ...");`
 [[nodiscard]] inline tl::unexpected<Error> fail(Errc code, std::string message) {
     return tl::unexpected<Error>(Error{code, std::move(message)});

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include <tl/expected.hpp>
+
+#include "libhurray/base/result.hpp"
+#include "proto/wire/messages.hpp"
+
+/// Protobuf bytes <-> messages.hpp. The only user of generated types.
+///
+/// Threads: every function may run on any thread.
+namespace hurray::wire {
+
+/// A request that can't be served, with what its reply needs.
+struct Refusal {
+    std::uint64_t request_id = 0;  ///< 0: not even that could be read, so nobody can be answered
+    Error error;
+};
+
+/// Reads and checks one request that came with `fd_count` descriptors.
+///
+/// Fails: Protocol         not a Request at all; request_id 0; no message in it
+///        InvalidArgument  a field breaks its rule; too few or too many descriptors came
+///        Limit            a name, label, descriptor or list is too long
+///        Unsupported      a message, or a field that is set, which is not built yet
+/// The error's field is the path of the field in the request, e.g. "publish.segments[3].size".
+[[nodiscard]] tl::expected<Request, Refusal> decode_request(std::span<const std::byte> packet, std::size_t fd_count);
+
+/// Reads and checks one packet from the daemon that came with `fd_count` descriptors. Fails: Protocol.
+/// Messages that this version does not know are Protocol too, but for events: those are reported as Unsupported, so that a
+/// client can pass over them.
+[[nodiscard]] Result<Packet> decode_packet(std::span<const std::byte> packet, std::size_t fd_count);
+
+/// Writes the bytes of `request` into `out`, whose capacity is reused.
+void encode(const Request& request, std::string& out);
+void encode(const Packet& packet, std::string& out);
+
+/// Whether `name` may name a capsule. Fails: InvalidArgument, naming `field` and the rule; Limit for more than 255 bytes.
+[[nodiscard]] Result<void> check_name(std::string_view name, std::string_view field);
+
+/// Whether `pattern` is a name, a prefix that ends in '/', or empty.
+[[nodiscard]] Result<void> check_pattern(std::string_view pattern, std::string_view field);
+
+/// Whether `name` matches a checked `pattern`: equal to it, or below the prefix, or the pattern is empty.
+[[nodiscard]] bool matches(std::string_view pattern, std::string_view name) noexcept;
+
+}  // namespace hurray::wire

@@ -1,0 +1,258 @@
+#pragma once
+
+#include <array>
+#include <compare>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "libhurray/base/result.hpp"
+
+/// What travels between daemon and client, as plain values.
+///
+/// `codec` turns these into protobuf and back; whatever it hands out has been checked: ids have 16 bytes, names and
+/// patterns obey the rules, enums are known values, counts are within the limits. What the fields mean, broker.proto says.
+namespace hurray::wire {
+
+/// Versions of the protocol that this code speaks.
+inline constexpr std::uint32_t kProtocolVersionMin = 1;
+inline constexpr std::uint32_t kProtocolVersionMax = 1;
+
+inline constexpr std::size_t kMaxPacketBytes = 64 * 1024;
+/// The kernel's own limit for one packet.
+inline constexpr std::size_t kMaxPacketFds = 253;
+inline constexpr std::size_t kMaxDescriptorBytes = 32 * 1024;
+inline constexpr std::size_t kMaxNameBytes = 255;
+inline constexpr std::size_t kMaxClientNameBytes = 64;
+inline constexpr std::size_t kMaxBuffers = 255;
+/// Leases that one Release may name: as many as surely fit a packet.
+inline constexpr std::size_t kMaxReleaseLeases = 4096;
+
+/// 16 bytes that somebody rolled.
+struct Id16 {
+    std::array<std::uint8_t, 16> bytes{};
+    friend auto operator<=>(const Id16&, const Id16&) = default;
+};
+
+struct CapsuleId {
+    std::uint32_t uid = 0;
+    Id16 id;
+    friend auto operator<=>(const CapsuleId&, const CapsuleId&) = default;
+};
+
+struct LeaseId {
+    std::uint32_t uid = 0;
+    Id16 session_hash;
+    std::uint64_t lease = 0;
+    friend auto operator<=>(const LeaseId&, const LeaseId&) = default;
+};
+
+struct Access {
+    std::uint32_t gid = 0;
+    std::uint32_t mode = 0;
+    friend bool operator==(const Access&, const Access&) = default;
+};
+
+enum class Memory : std::uint8_t { Reusable = 1, Immutable = 2, Dmabuf = 3, GpuLegacy = 4, GpuVmm = 5, GpuPool = 6 };
+
+struct Segment {
+    std::uint64_t number = 0;
+    bool carries_fd = false;
+    Memory memory = Memory::Reusable;
+    std::uint64_t size = 0;
+    std::uint64_t reservation = 0;
+    friend bool operator==(const Segment&, const Segment&) = default;
+};
+
+struct Placement {
+    std::uint32_t segment = 0;
+    std::uint64_t offset = 0;
+    friend bool operator==(const Placement&, const Placement&) = default;
+};
+
+struct Info {
+    CapsuleId capsule;
+    std::string name;
+    std::uint64_t version = 0;
+    std::uint64_t bytes = 0;
+    std::uint64_t leases = 0;
+    Access access;
+    bool retired = false;
+    bool lingering = false;
+    std::int32_t pid = 0;
+    std::string descriptor;
+};
+
+struct Use {
+    std::string name;
+    std::uint32_t uid = 0;
+    std::uint64_t used = 0;
+    std::uint64_t limit = 0;
+};
+
+struct Writing {
+    std::uint32_t uid = 0;
+    std::int32_t pid = 0;
+    std::uint64_t bytes = 0;
+    std::uint64_t age_ms = 0;
+};
+
+// ---- Requests -------------------------------------------------------------------------------------------------------
+
+struct Hello {
+    std::uint32_t version_min = 0;
+    std::uint32_t version_max = 0;
+    std::string client_name;
+    Id16 session;
+    std::optional<Id16> last_instance;
+};
+
+struct Publish {
+    Id16 capsule;
+    std::string name;
+    std::string descriptor;
+    std::vector<Segment> segments;
+    std::vector<Placement> placements;
+};
+
+/// Which version of a name an attach asks for.
+enum class Which : std::uint8_t { Latest, Exactly, NewerThan };
+
+struct Attach {
+    std::uint64_t lease = 0;
+    std::variant<std::string, CapsuleId> what;
+    Which which = Which::Latest;
+    std::uint64_t version = 0;  ///< of Exactly and NewerThan
+    std::uint64_t last_seen = 0;
+};
+
+struct Release {
+    std::vector<std::uint64_t> leases;
+};
+
+struct Cancel {
+    std::uint64_t request_id = 0;
+};
+
+struct Withdraw {
+    CapsuleId capsule;
+};
+
+struct List {
+    std::string pattern;
+    std::string cursor;
+    std::uint32_t limit = 0;
+    bool with_descriptor = false;
+};
+
+struct Watch {
+    std::uint64_t watch = 0;
+    std::string pattern;
+};
+
+struct Unwatch {
+    std::uint64_t watch = 0;
+};
+
+struct StatusRequest {};
+
+using RequestMessage =
+    std::variant<Hello, Publish, Attach, Release, Cancel, Withdraw, List, Watch, Unwatch, StatusRequest>;
+
+struct Request {
+    std::uint64_t request_id = 0;
+    std::optional<std::uint64_t> timeout_ms;
+    RequestMessage message;
+};
+
+// ---- Replies and events ---------------------------------------------------------------------------------------------
+
+struct Done {};
+
+struct Limits {
+    std::uint32_t packet_bytes = kMaxPacketBytes;
+    std::uint32_t packet_fds = kMaxPacketFds;
+    std::uint32_t descriptor_bytes = kMaxDescriptorBytes;
+    std::uint32_t unacked_releases = kMaxReleaseLeases;
+};
+
+struct HelloReply {
+    std::uint32_t version = 0;
+    Id16 instance;
+    Limits limits;
+    std::uint64_t window_left_ms = 0;
+};
+
+struct PublishReply {
+    std::uint64_t version = 0;
+};
+
+struct AttachReply {
+    CapsuleId capsule;
+    std::string name;
+    std::uint64_t version = 0;
+    std::string descriptor;
+    std::vector<Segment> segments;
+    std::vector<Placement> placements;
+    Access access;
+};
+
+struct ListReply {
+    std::vector<Info> capsules;
+    std::string cursor;
+};
+
+struct StatusReply {
+    std::vector<Use> uses;
+    std::vector<Writing> writing;
+    std::string daemon_version;
+    std::uint64_t uptime_ms = 0;
+};
+
+struct LeaseEvent {
+    enum class What : std::uint8_t { Opened = 1, Released = 2, Lost = 3, Taken = 4 };
+    CapsuleId capsule;
+    LeaseId lease;
+    What what = What::Opened;
+    std::uint64_t remaining = 0;
+};
+
+struct Ended {
+    CapsuleId capsule;
+    bool reusable = false;
+};
+
+struct Retired {
+    CapsuleId capsule;
+};
+
+struct Watched {
+    enum class What : std::uint8_t { Present = 1, SnapshotEnd = 2, Published = 3, Retired = 4, ProducerLost = 5, Gap = 6 };
+    std::uint64_t watch = 0;
+    What what = What::Present;
+    CapsuleId capsule;
+    std::string name;
+    std::uint64_t version = 0;
+};
+
+struct ProducerLost {
+    CapsuleId capsule;
+};
+
+/// The last words before the daemon cuts a connection.
+struct Closing {
+    Error error;
+};
+
+using PacketMessage = std::variant<Error, Done, HelloReply, PublishReply, AttachReply, ListReply, StatusReply, LeaseEvent,
+                                   Ended, Retired, Watched, ProducerLost, Closing>;
+
+struct Packet {
+    std::uint64_t request_id = 0;  ///< 0: an event
+    PacketMessage message;
+};
+
+}  // namespace hurray::wire

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "libhurray/base/result.hpp"
+#include "proto/wire/messages.hpp"
+
+/// What a received descriptor of shared memory must be before anybody believes in it. Daemon and client use the same.
+namespace hurray::wire {
+
+/// Checks that `fd` is a memfd with exactly the seals that `segment.memory` promises (F_SEAL_EXEC may come on top), has
+/// exactly `segment.size` bytes, and that all of them are reserved. What is true once then stays true: the seals see to it.
+/// Never maps or reads the memory.
+///
+/// Fails: Unsupported      memory of a kind that is not built yet
+///        InvalidArgument  no memfd, wrong seals, wrong size, sparse; the message says which, and what was found
+/// `field` is the segment's path in the message, for the error.
+[[nodiscard]] Result<void> check_segment(int fd, const Segment& segment, std::string_view field);
+
+/// What a placement needs to know of a buffer table entry.
+struct BufferExtent {
+    std::uint64_t byte_size = 0;
+    std::uint32_t alignment = 1;
+};
+
+/// Checks that every non-empty buffer lies inside its segment, at a multiple of its alignment, that no two of them overlap,
+/// and that every segment is used. `field_prefix` is "publish" or "attach" for the error.
+/// Fails: InvalidArgument, naming the placement, the limit and the value. Nothing wraps, whatever the numbers.
+[[nodiscard]] Result<void> check_placements(const std::vector<Segment>& segments,
+                                            const std::vector<Placement>& placements,
+                                            const std::vector<BufferExtent>& buffers, std::string_view field_prefix);
+
+}  // namespace hurray::wire
