@@ -7,7 +7,7 @@ set -euo pipefail
 build_packages=(
     g++ cmake ninja-build ccache pkg-config
     libboost-dev libprotobuf-dev protobuf-compiler libexpected-dev libcli11-dev libspdlog-dev libtomlplusplus-dev
-    libsystemd-dev
+    libsystemd-dev nlohmann-json3-dev
 )
 test_packages=(libgtest-dev libgmock-dev libbenchmark-dev)
 python_packages=(python3 python3-dev python3-venv python3-numpy python3-pil python3-pytest ca-certificates)
@@ -29,14 +29,22 @@ as_root() {
     fi
 }
 
+# have_packages NAME...: whether all of them are installed.
+have_packages() { [[ -z $(missing_packages "$@") ]]; }
+
+missing_packages() {
+    local name state
+    for name in "$@"; do
+        state=$(dpkg-query -W -f '${db:Status-Abbrev}' "$name" 2>/dev/null || true)
+        [[ $state == ?i* ]] || echo "$name"
+    done
+}
+
 # ensure_packages NAME...: installs the Debian packages that are missing, and says which.
 ensure_packages() {
     command -v dpkg-query >/dev/null || die "this script installs Debian packages; see README.md for other systems"
-    local missing=() name state
-    for name in "$@"; do
-        state=$(dpkg-query -W -f '${db:Status-Abbrev}' "$name" 2>/dev/null || true)
-        [[ $state == ?i* ]] || missing+=("$name")
-    done
+    local missing
+    readarray -t missing < <(missing_packages "$@")
     if ((${#missing[@]} == 0)); then
         return
     fi
