@@ -34,7 +34,7 @@ fi
 expect() {
     local seen
     seen=$("$@")
-    [[ $seen == "abi 2, descriptor 48 bytes, connect HURRAY_ERR_DAEMON_UNAVAILABLE" ]] || {
+    [[ $seen == "abi 2, descriptor 61 bytes, connect HURRAY_ERR_DAEMON_UNAVAILABLE" ]] || {
         echo "$* printed: $seen"
         exit 1
     }
