@@ -15,9 +15,7 @@ int main(int argc, char** argv) try {
     auto client = hurray::Client::connect();
     const auto tensor = client.attach(expected.name, {.timeout = 5s});
 
-    const char* type = "?";
-    hurray_element_type_name(tensor.element_type(), &type);
-    std::cout << "C++ consumer: " << tensor.name() << " is " << type << " [";
+    std::cout << "C++ consumer: " << tensor.name() << " is " << hurray::element_type_name(tensor.element_type()) << " [";
     const char* separator = "";
     for (const std::uint64_t size : tensor.shape()) {
         std::cout << separator << size;

@@ -77,11 +77,10 @@ std::string type_name(std::uint8_t tag) {
 }
 
 /// Never throws StatusError: a descriptor that can't be read is no reason not to show the rest of a capsule.
-Tensor read_tensor(std::span<const std::byte> encoded) {
+Tensor read_tensor(std::span<const std::uint8_t> encoded) {
     Tensor tensor;
     HurrayDescriptor* descriptor = nullptr;
-    const HurrayStatus status = hurray_descriptor_decode(reinterpret_cast<const std::uint8_t*>(encoded.data()),
-                                                         encoded.size(), &descriptor);
+    const HurrayStatus status = hurray_descriptor_decode(encoded.data(), encoded.size(), &descriptor);
     if (status != HURRAY_OK) {
         tensor.problem = hurray_last_error_message();
         return tensor;
@@ -232,7 +231,11 @@ void complain(const std::string& message) { std::cerr << "hurrayctl: " << messag
 
 /// Says on stderr what went wrong and what can be done; returns the exit code.
 int report(const Look& look, const hurray::StatusError& error) {
-    const std::string message = error.what();
+    std::string message = error.what();
+    // People get the words without the status that hurray.hpp puts before them.
+    if (const std::string prefix = std::string(hurray_status_string(error.status())) + ": "; message.starts_with(prefix)) {
+        message.erase(0, prefix.size());
+    }
     switch (error.status()) {
         case HURRAY_ERR_DAEMON_UNAVAILABLE:
             complain("no hurrayd is listening at " + joined(socket_paths(look), " or ") + " (" + message + ")");

@@ -52,14 +52,14 @@ std::string hex(std::span<const std::uint8_t> bytes) {
     return text;
 }
 
-std::string base64(std::span<const std::byte> bytes) {
+std::string base64(std::span<const std::uint8_t> bytes) {
     constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     std::string text;
     for (std::size_t i = 0; i < bytes.size(); i += 3) {
         const std::size_t count = std::min<std::size_t>(3, bytes.size() - i);
         std::uint32_t group = 0;
         for (std::size_t k = 0; k < 3; ++k) {
-            group = group << 8 | (k < count ? std::to_integer<std::uint32_t>(bytes[i + k]) : 0u);
+            group = group << 8 | (k < count ? bytes[i + k] : 0u);
         }
         for (std::size_t k = 0; k < 4; ++k) {
             text += k <= count ? kDigits[group >> (18 - 6 * k) & 63] : '=';

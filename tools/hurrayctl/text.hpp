@@ -20,7 +20,7 @@ std::string human_duration(std::uint64_t milliseconds);
 std::string hex(std::span<const std::uint8_t> bytes);
 
 /// As JSON carries bytes in protobuf's mapping.
-std::string base64(std::span<const std::byte> bytes);
+std::string base64(std::span<const std::uint8_t> bytes);
 
 /// Columns of a terminal that a UTF-8 text takes.
 std::size_t display_width(std::string_view text);

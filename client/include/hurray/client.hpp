@@ -31,11 +31,11 @@
 #include <array>
 #include <chrono>
 #include <compare>
+#include <complex>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <functional>
-#include <initializer_list>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -81,7 +81,7 @@ struct CapsuleInfo {
     bool retired = false;    ///< can't be attached any more, is still held
     bool lingering = false;  ///< outlives its producer
     std::int32_t pid = 0;    ///< of its producer when Client::list asked; else 0
-    std::vector<std::byte> descriptor;  ///< encoded; empty from Client::publish
+    std::vector<std::uint8_t> descriptor;  ///< encoded; empty from Client::publish
 };
 
 /// One event. `name` lives for the callback only.
@@ -124,27 +124,11 @@ struct AttachOptions {
 
 namespace client_detail {
 
-[[noreturn]] inline void fail(HurrayStatus status, const std::string& message) { throw StatusError(status, message); }
-
-inline void check(HurrayStatus status) {
-    if (status != HURRAY_OK) {
-        fail(status, hurray_last_error_message());
+struct DestroyAllocation {
+    void operator()(HurrayAllocation* allocation) const noexcept {
+        static_cast<void>(hurray_allocation_destroy(&allocation));
     }
-}
-
-template <typename T, auto Destroy>
-struct Destroyer {
-    void operator()(T* handle) const noexcept { Destroy(&handle); }
 };
-using AllocationHandle = std::unique_ptr<HurrayAllocation, Destroyer<HurrayAllocation, hurray_allocation_destroy>>;
-using ListHandle = std::unique_ptr<HurrayBufferList, Destroyer<HurrayBufferList, hurray_buffer_list_destroy>>;
-using ContextHandle =
-    std::unique_ptr<HurrayTensorContext, Destroyer<HurrayTensorContext, hurray_tensor_context_destroy>>;
-
-struct DescriptorDestroyer {
-    void operator()(HurrayDescriptor* handle) const noexcept { hurray_descriptor_destroy(handle); }
-};
-using DescriptorHandle = std::unique_ptr<HurrayDescriptor, DescriptorDestroyer>;
 
 inline CapsuleId from_c(const HurrayCapsuleId& id) {
     CapsuleId result{id.uid, {}};
@@ -174,8 +158,7 @@ inline CapsuleInfo from_c(const HurrayCapsuleInfo& info) {
     result.lingering = (info.flags & HURRAY_CAPSULE_LINGERING) != 0;
     result.pid = info.pid;
     if (info.descriptor != nullptr) {
-        const auto* bytes = reinterpret_cast<const std::byte*>(info.descriptor);
-        result.descriptor.assign(bytes, bytes + info.descriptor_len);
+        result.descriptor.assign(info.descriptor, info.descriptor + info.descriptor_len);
     }
     return result;
 }
@@ -192,32 +175,46 @@ inline Event from_c(const HurrayEvent& event) {
 
 inline const char* or_null(const std::string& text) { return text.empty() ? nullptr : text.c_str(); }
 
-/// The tag of an element type that C++ has as a type of its own.
+/// The element type that C++ has as a type of its own.
 template <typename T>
-constexpr std::uint8_t element_tag() {
+constexpr ElementType element_type_of() {
     using U = std::remove_cv_t<T>;
     if constexpr (std::is_same_v<U, float>) {
-        return HURRAY_TYPE_FLOAT32;
+        return ElementType::Float32;
     } else if constexpr (std::is_same_v<U, double>) {
-        return HURRAY_TYPE_FLOAT64;
+        return ElementType::Float64;
+    } else if constexpr (std::is_same_v<U, std::complex<float>>) {
+        return ElementType::Complex64;
+    } else if constexpr (std::is_same_v<U, std::complex<double>>) {
+        return ElementType::Complex128;
     } else {
         static_assert(std::is_integral_v<U> && !std::is_same_v<U, bool> && sizeof(U) <= 8,
                       "not an element type of tensors; for others use Allocation::buffer and Tensor::buffer");
-        constexpr std::uint8_t size_step = sizeof(U) == 1 ? 0 : sizeof(U) == 2 ? 2 : sizeof(U) == 4 ? 4 : 6;
-        return static_cast<std::uint8_t>((std::is_signed_v<U> ? HURRAY_TYPE_INT8 : HURRAY_TYPE_UINT8) + size_step);
+        constexpr bool is_signed = std::is_signed_v<U>;
+        switch (sizeof(U)) {
+            case 1:
+                return is_signed ? ElementType::Int8 : ElementType::UInt8;
+            case 2:
+                return is_signed ? ElementType::Int16 : ElementType::UInt16;
+            case 4:
+                return is_signed ? ElementType::Int32 : ElementType::UInt32;
+            default:
+                return is_signed ? ElementType::Int64 : ElementType::UInt64;
+        }
     }
 }
 
-inline std::string type_name(std::uint8_t tag) {
+inline std::string name_of(ElementType type) {
     const char* name = nullptr;
-    return hurray_element_type_name(tag, &name) == HURRAY_OK ? std::string(name) : "type " + std::to_string(tag);
+    const auto tag = static_cast<std::uint8_t>(type);
+    return hurray_element_type_name(tag, &name) == HURRAY_OK ? name : "element type " + std::to_string(tag);
 }
 
 template <typename T>
-void check_element_type(std::uint8_t tag) {
-    if (tag != element_tag<T>()) {
-        fail(HURRAY_ERR_INVALID_TYPE, "the tensor's elements are " + type_name(tag) + ", not " +
-                                          type_name(element_tag<T>()));
+void check_element_type(ElementType type) {
+    if (type != element_type_of<T>()) {
+        throw StatusError(HURRAY_ERR_INVALID_TYPE,
+                          "the tensor's elements are " + name_of(type) + ", not " + name_of(element_type_of<T>()));
     }
 }
 
@@ -272,7 +269,7 @@ struct Connection {
     Connection(const Connection&) = delete;
     Connection& operator=(const Connection&) = delete;
     // The members come after this, and no callback runs any more then.
-    ~Connection() { hurray_client_destroy(&handle); }
+    ~Connection() { static_cast<void>(hurray_client_destroy(&handle)); }
 
     static void tell(const HurrayEvent* event, void* context) noexcept {
         static_cast<Connection*>(context)->on_event(from_c(*event));
@@ -300,32 +297,34 @@ class Allocation {
     /// The bytes of one buffer. Fails: HURRAY_ERR_INDEX_OUT_OF_BOUNDS.
     std::span<std::byte> buffer(std::size_t index = 0) const {
         if (handle_ == nullptr || index >= buffers_.size()) {
-            client_detail::fail(HURRAY_ERR_INDEX_OUT_OF_BOUNDS,
-                                "the allocation has no buffer " + std::to_string(index));
+            throw StatusError(HURRAY_ERR_INDEX_OUT_OF_BOUNDS, "the allocation has no buffer " + std::to_string(index));
         }
         return buffers_[index];
     }
 
     /// The elements of an allocation that was made with a shape, in row-major order. Fails: HURRAY_ERR_INVALID_TYPE if they are
-    /// of another type.
+    /// of another type, HURRAY_ERR_UNSUPPORTED if they are not in that order.
     template <typename T>
     std::span<T> elements() const {
-        client_detail::check_element_type<T>(element_type_);
+        if (!element_type_) {
+            throw StatusError(HURRAY_ERR_UNSUPPORTED, "the allocation's elements are not in row-major order: use buffer()");
+        }
+        client_detail::check_element_type<T>(*element_type_);
         const std::span<std::byte> bytes = buffer(0);
         return {reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)};
     }
 
-    /// What it will be published as; empty unless it was made with a shape.
-    std::span<const std::byte> descriptor() const noexcept { return descriptor_; }
+    /// What it will be published as; empty unless it was made for a tensor.
+    std::span<const std::uint8_t> descriptor() const noexcept { return descriptor_; }
 
   private:
     friend class Client;
     Allocation() = default;
 
-    client_detail::AllocationHandle handle_;
+    std::unique_ptr<HurrayAllocation, client_detail::DestroyAllocation> handle_;
     std::vector<std::span<std::byte>> buffers_;
-    std::vector<std::byte> descriptor_;
-    std::uint8_t element_type_ = 0;
+    std::vector<std::uint8_t> descriptor_;
+    std::optional<ElementType> element_type_;  // of elements that fill buffer 0 in row-major order
 };
 
 // ---- Consuming -----------------------------------------------------------------------------------------------------
@@ -356,78 +355,48 @@ class Tensor {
     /// The bytes of one buffer, in the order of the descriptor's table. Fails: HURRAY_ERR_INDEX_OUT_OF_BOUNDS.
     std::span<const std::byte> buffer(std::size_t index = 0) const {
         if (index >= buffers_.size()) {
-            client_detail::fail(HURRAY_ERR_INDEX_OUT_OF_BOUNDS, "the tensor has no buffer " + std::to_string(index));
+            throw StatusError(HURRAY_ERR_INDEX_OUT_OF_BOUNDS, "the tensor has no buffer " + std::to_string(index));
         }
         return buffers_[index];
     }
 
-    /// Its shape, in elements. Fails as hurray_descriptor_decode does.
-    std::vector<std::uint64_t> shape() const {
-        const auto descriptor = decode();
-        std::array<std::uint64_t, HURRAY_MAX_RANK> dims{};
-        std::uintptr_t rank = dims.size();
-        client_detail::check(hurray_descriptor_shape(descriptor.get(), dims.data(), &rank));
-        return {dims.begin(), dims.begin() + static_cast<std::ptrdiff_t>(rank)};
-    }
+    /// Its descriptor, decoded anew with each call. Fails as hurray_descriptor_decode does.
+    Descriptor descriptor() const { return Descriptor(context_.descriptor()); }
 
-    /// Its strides, in elements. Fails as hurray_descriptor_strides does.
-    std::vector<std::int64_t> strides() const {
-        const auto descriptor = decode();
-        std::array<std::int64_t, HURRAY_MAX_RANK> strides{};
-        std::uintptr_t rank = strides.size();
-        client_detail::check(hurray_descriptor_strides(descriptor.get(), strides.data(), &rank));
-        return {strides.begin(), strides.begin() + static_cast<std::ptrdiff_t>(rank)};
-    }
-
-    /// HURRAY_TYPE_*.
-    std::uint8_t element_type() const {
-        std::uint8_t tag = 0;
-        client_detail::check(hurray_descriptor_element_type_tag(decode().get(), &tag));
-        return tag;
-    }
+    /// Of the descriptor. Fail as that does.
+    std::vector<std::uint64_t> shape() const { return descriptor().shape(); }
+    ElementType element_type() const { return descriptor().element_type(); }
 
     /// Its elements in row-major order, where they are.
     ///
     /// Fails: HURRAY_ERR_INVALID_TYPE   they are of another type
-    ///        HURRAY_ERR_UNSUPPORTED    they don't lie one after the other in that order: use buffer and strides
+    ///        HURRAY_ERR_UNSUPPORTED    they don't lie one after the other in that order: use buffer() and descriptor()
     template <typename T>
     std::span<const T> elements() const {
-        const auto descriptor = decode();
-        std::uint8_t tag = 0;
-        client_detail::check(hurray_descriptor_element_type_tag(descriptor.get(), &tag));
-        client_detail::check_element_type<T>(tag);
-
-        std::array<std::uint64_t, HURRAY_MAX_RANK> dims{};
-        std::array<std::int64_t, HURRAY_MAX_RANK> strides{};
-        std::uintptr_t rank = dims.size();
-        client_detail::check(hurray_descriptor_shape(descriptor.get(), dims.data(), &rank));
-        rank = strides.size();
-        client_detail::check(hurray_descriptor_strides(descriptor.get(), strides.data(), &rank));
-        std::uint64_t offset = 0;
-        client_detail::check(hurray_descriptor_byte_offset(descriptor.get(), &offset));
-
-        const std::span<const std::byte> bytes = buffer(0);
-        const std::span<const std::uint64_t> shape(dims.data(), rank);
+        const Descriptor tensor = descriptor();
+        client_detail::check_element_type<T>(tensor.element_type());
+        const std::vector<std::uint64_t> shape = tensor.shape();
         if (std::find(shape.begin(), shape.end(), 0u) != shape.end()) {
             return {};
         }
+        const std::vector<std::int64_t> strides = tensor.strides();
+        const std::uint64_t offset = tensor.byte_offset();
+        const std::span<const std::byte> bytes = buffer(0);
+        const std::uint64_t room = offset <= bytes.size() ? (bytes.size() - offset) / sizeof(T) : 0;
         std::uint64_t count = 1;
-        for (std::size_t i = rank; i-- > 0;) {
+        for (std::size_t i = shape.size(); i-- > 0;) {
             // A dimension of size 1 is never stepped along, so its stride says nothing.
             if (shape[i] != 1 && strides[i] != static_cast<std::int64_t>(count)) {
-                client_detail::fail(HURRAY_ERR_UNSUPPORTED, "the tensor's elements are not contiguous in row-major order");
+                throw StatusError(HURRAY_ERR_UNSUPPORTED, "the tensor's elements are not contiguous in row-major order");
             }
-            if (shape[i] > bytes.size() / sizeof(T) / count) {
-                client_detail::fail(HURRAY_ERR_INVALID_LAYOUT, "the tensor's shape is larger than its buffer");
+            if (shape[i] > room / count) {
+                throw StatusError(HURRAY_ERR_INVALID_LAYOUT, "the tensor's shape is larger than its buffer");
             }
             count *= shape[i];
         }
-        if (offset > bytes.size() || count * sizeof(T) > bytes.size() - offset) {
-            client_detail::fail(HURRAY_ERR_INVALID_LAYOUT, "the tensor's shape is larger than its buffer");
-        }
         const std::byte* const first = bytes.data() + offset;
-        if (reinterpret_cast<std::uintptr_t>(first) % alignof(T) != 0) {
-            client_detail::fail(HURRAY_ERR_UNSUPPORTED, "the tensor's elements are not aligned as C++ needs it");
+        if (count > room || reinterpret_cast<std::uintptr_t>(first) % alignof(T) != 0) {
+            throw StatusError(HURRAY_ERR_UNSUPPORTED, "the tensor's elements are not where C++ can read them: use buffer()");
         }
         return {reinterpret_cast<const T*>(first), static_cast<std::size_t>(count)};
     }
@@ -435,15 +404,15 @@ class Tensor {
     /// HURRAY_OK, HURRAY_ERR_CONNECTION_LOST or HURRAY_ERR_PRODUCER_LOST. The memory stays readable in each case.
     HurrayStatus state() const {
         HurrayStatus result = HURRAY_OK;
-        client_detail::check(hurray_lease_state(context_.get(), &result));
+        throw_if_failed(hurray_lease_state(context_.get(), &result));
         return result;
     }
 
     /// Ends the lease now. Spans must not be used any more. Twice is fine.
     void release() noexcept {
         buffers_.clear();
-        context_.reset();
-        list_.reset();
+        context_ = TensorContext(nullptr);
+        list_ = BufferList(nullptr);
     }
 
     /// The C handles, borrowed; null once released.
@@ -454,19 +423,10 @@ class Tensor {
     friend class Client;
     Tensor() = default;
 
-    client_detail::DescriptorHandle decode() const {
-        const std::uint8_t* bytes = nullptr;
-        std::uint64_t length = 0;
-        client_detail::check(hurray_tensor_context_descriptor(context_.get(), &bytes, &length));
-        HurrayDescriptor* descriptor = nullptr;
-        client_detail::check(hurray_descriptor_decode(bytes, static_cast<std::uintptr_t>(length), &descriptor));
-        return client_detail::DescriptorHandle(descriptor);
-    }
-
     CapsuleInfo info_;
     std::vector<std::span<const std::byte>> buffers_;
-    client_detail::ListHandle list_;
-    client_detail::ContextHandle context_;
+    BufferList list_{nullptr};
+    TensorContext context_{nullptr};
 };
 
 // ---- Looking around ------------------------------------------------------------------------------------------------
@@ -539,7 +499,7 @@ class Client {
         c_options.on_event = connection.on_event ? &client_detail::Connection::tell : nullptr;
         c_options.interrupted = connection.interrupted ? &client_detail::Connection::ask : nullptr;
         c_options.context = &connection;
-        client_detail::check(hurray_client_connect(&c_options, &connection.handle));
+        throw_if_failed(hurray_client_connect(&c_options, &connection.handle));
         return client;
     }
 
@@ -547,12 +507,12 @@ class Client {
     Client& operator=(Client&&) noexcept = default;
 
     /// Ends its use: waits end with HURRAY_ERR_CLOSED, so do all calls from now on, publications end. Twice is fine.
-    void close() { client_detail::check(hurray_client_close(handle())); }
+    void close() { throw_if_failed(hurray_client_close(handle())); }
 
     /// Readable when dispatch has work. Borrowed. Clients with dispatch_by_caller only.
     int poll_fd() const {
         std::int32_t fd = -1;
-        client_detail::check(hurray_client_poll_fd(handle(), &fd));
+        throw_if_failed(hurray_client_poll_fd(handle(), &fd));
         return fd;
     }
 
@@ -563,7 +523,7 @@ class Client {
         if (status == HURRAY_ERR_WOULD_BLOCK || status == HURRAY_ERR_TIMED_OUT) {
             return false;
         }
-        client_detail::check(status);
+        throw_if_failed(status);
         return true;
     }
 
@@ -574,7 +534,7 @@ class Client {
             std::uint64_t length = text.size();
             const HurrayStatus status = hurray_client_status_json(handle(), text.data(), &length);
             if (status != HURRAY_ERR_BUFFER_TOO_SMALL) {
-                client_detail::check(status);
+                throw_if_failed(status);
                 text.resize(static_cast<std::size_t>(length));
                 return text;
             }
@@ -585,21 +545,22 @@ class Client {
 
     /// Zeroed shared memory for a dense row-major tensor.
     template <typename T>
-    Allocation allocate(std::span<const std::uint64_t> shape) {
-        return allocate(client_detail::element_tag<T>(), shape);
+    Allocation allocate(std::vector<std::uint64_t> shape) {
+        DenseDescriptor tensor;
+        tensor.element_type = client_detail::element_type_of<T>();
+        tensor.shape = std::move(shape);
+        return allocate(tensor);
     }
-    template <typename T>
-    Allocation allocate(std::initializer_list<std::uint64_t> shape) {
-        return allocate<T>(std::span(shape.begin(), shape.size()));
-    }
-    Allocation allocate(std::uint8_t element_type, std::span<const std::uint64_t> shape) {
-        const HurrayDenseDescriptor dense = describe(element_type, shape);
-        std::uint64_t byte_size = 0;
-        client_detail::check(hurray_descriptor_dense_byte_size(&dense, &byte_size));
-        std::vector<std::byte> descriptor = encode(dense);
+
+    /// Zeroed shared memory for any dense tensor.
+    Allocation allocate(const DenseDescriptor& tensor) {
+        std::vector<std::uint8_t> descriptor = tensor.encode();
+        const std::uint64_t byte_size = tensor.byte_size != 0 ? tensor.byte_size : tensor.needed_byte_size();
         Allocation allocation = allocate_buffers(std::span(&byte_size, 1));
         allocation.descriptor_ = std::move(descriptor);
-        allocation.element_type_ = element_type;
+        if (tensor.layout == LayoutTag::RowMajor && tensor.strides.empty() && tensor.byte_offset == 0) {
+            allocation.element_type_ = tensor.element_type;
+        }
         return allocation;
     }
 
@@ -607,12 +568,12 @@ class Client {
     Allocation allocate_buffers(std::span<const std::uint64_t> byte_sizes) {
         Allocation allocation;
         HurrayAllocation* made = nullptr;
-        client_detail::check(hurray_client_allocate(handle(), byte_sizes.data(),
-                                                    static_cast<std::uint32_t>(byte_sizes.size()), nullptr, &made));
+        throw_if_failed(hurray_client_allocate(handle(), byte_sizes.data(),
+                                               static_cast<std::uint32_t>(byte_sizes.size()), nullptr, &made));
         allocation.handle_.reset(made);
         for (std::uint32_t i = 0; i < byte_sizes.size(); ++i) {
             void* data = nullptr;
-            client_detail::check(hurray_allocation_data(made, i, &data));
+            throw_if_failed(hurray_allocation_data(made, i, &data));
             allocation.buffers_.emplace_back(static_cast<std::byte*>(data), static_cast<std::size_t>(byte_sizes[i]));
         }
         return allocation;
@@ -624,18 +585,18 @@ class Client {
     /// Returns the capsule's id and version; the name and the descriptor are left empty.
     CapsuleInfo publish(const std::string& name, Allocation&& allocation, PublishOptions options = {}) {
         if (allocation.descriptor_.empty()) {
-            client_detail::fail(HURRAY_ERR_INVALID_ARGUMENT, "the allocation was made without a shape: give its descriptor");
+            throw StatusError(HURRAY_ERR_INVALID_ARGUMENT, "the allocation was made without a shape: give its descriptor");
         }
         return publish(name, allocation.descriptor_, std::move(allocation), std::move(options));
     }
 
     /// The same with an encoded descriptor, whose buffer table names the allocation's buffers in their order.
-    CapsuleInfo publish(const std::string& name, std::span<const std::byte> descriptor, Allocation&& allocation,
+    CapsuleInfo publish(const std::string& name, std::span<const std::uint8_t> descriptor, Allocation&& allocation,
                         PublishOptions options = {}) {
         HurrayAllocation* taken = allocation.handle_.get();
         const CapsuleInfo info = publish_with(std::move(options), 0, [&](const HurrayPublishOptions& c_options,
                                                                          HurrayCapsuleInfo& out) {
-            return hurray_client_publish(handle(), client_detail::or_null(name), bytes_of(descriptor), descriptor.size(),
+            return hurray_client_publish(handle(), client_detail::or_null(name), descriptor.data(), descriptor.size(),
                                          &taken, &c_options, &out);
         });
         static_cast<void>(allocation.handle_.release());  // the capsule's now
@@ -645,38 +606,29 @@ class Client {
 
     /// Publishes a copy of ordinary memory: a dense row-major tensor.
     template <typename T>
-    CapsuleInfo publish_copy(const std::string& name, std::span<const std::uint64_t> shape, std::span<const T> elements,
+    CapsuleInfo publish_copy(const std::string& name, std::vector<std::uint64_t> shape, std::span<const T> elements,
                              PublishOptions options = {}) {
-        const HurrayDenseDescriptor dense = describe(client_detail::element_tag<T>(), shape);
-        const std::span<const std::byte> bytes = std::as_bytes(elements);
-        return publish_copy(name, encode(dense), std::span(&bytes, 1), std::move(options));
+        DenseDescriptor tensor;
+        tensor.element_type = client_detail::element_type_of<T>();
+        tensor.shape = std::move(shape);
+        if (tensor.needed_byte_size() > elements.size_bytes()) {
+            throw StatusError(HURRAY_ERR_INVALID_LAYOUT, "there are fewer elements than the shape has");
+        }
+        // The library only reads from it; the C type has no word for that. An empty buffer has an address too.
+        static T nothing{};
+        T* const data = elements.empty() ? &nothing : const_cast<T*>(elements.data());
+        BufferList buffers;
+        buffers.push(Buffer(data, elements.size_bytes()));
+        return publish_copy(name, tensor.encode(), buffers, std::move(options));
     }
 
     /// The same for any descriptor; buffer i is entry i of its table and holds at least that entry's byte_size.
-    CapsuleInfo publish_copy(const std::string& name, std::span<const std::byte> descriptor,
-                             std::span<const std::span<const std::byte>> buffers, PublishOptions options = {}) {
-        HurrayBufferList* made = nullptr;
-        client_detail::check(hurray_buffer_list_new(buffers.size(), &made));
-        const client_detail::ListHandle list(made);
-        for (const std::span<const std::byte> bytes : buffers) {
-            static std::byte nothing{};  // a buffer has an address also when it is empty
-            const std::byte* const data = bytes.data() != nullptr ? bytes.data() : &nothing;
-            HurrayBuffer* buffer = nullptr;
-            // The library only reads from it; the C type has no word for that.
-            client_detail::check(hurray_buffer_from_ptr(const_cast<std::byte*>(data), bytes.size(),
-                                                        HURRAY_MIN_BUFFER_ALIGNMENT, HURRAY_DEVICE_CPU,
-                                                        HURRAY_SYNC_PRODUCER_SYNCED, HURRAY_MEMORY_STANDARD, nullptr,
-                                                        nullptr, &buffer));
-            if (const HurrayStatus status = hurray_buffer_list_push(made, buffer); status != HURRAY_OK) {
-                const std::string message = hurray_last_error_message();
-                hurray_buffer_destroy(buffer);
-                client_detail::fail(status, message);
-            }
-        }
+    CapsuleInfo publish_copy(const std::string& name, std::span<const std::uint8_t> descriptor, const BufferList& buffers,
+                             PublishOptions options = {}) {
         return publish_with(std::move(options), HURRAY_PUBLISH_COPY,
                             [&](const HurrayPublishOptions& c_options, HurrayCapsuleInfo& out) {
                                 return hurray_client_publish_list(handle(), client_detail::or_null(name),
-                                                                  bytes_of(descriptor), descriptor.size(), list.get(),
+                                                                  descriptor.data(), descriptor.size(), buffers.get(),
                                                                   &c_options, &out);
                             });
     }
@@ -684,7 +636,7 @@ class Client {
     /// Retires a capsule: no new attach; those who hold it go on reading.
     void withdraw(const CapsuleId& capsule) {
         const HurrayCapsuleId c_capsule = client_detail::to_c(capsule);
-        client_detail::check(hurray_client_withdraw(handle(), &c_capsule));
+        throw_if_failed(hurray_client_withdraw(handle(), &c_capsule));
     }
 
     /// Attaches the capsule of that name, or waits for it.
@@ -722,7 +674,7 @@ class Client {
         if (call.failure != nullptr) {
             std::rethrow_exception(call.failure);
         }
-        client_detail::check(status);
+        throw_if_failed(status);
     }
 
     std::vector<CapsuleInfo> list(const std::string& pattern = {}) const {
@@ -736,7 +688,7 @@ class Client {
         const auto state = std::make_shared<Watch::State>();
         state->connection = connection_;
         state->call = std::move(on_event);
-        client_detail::check(hurray_client_watch(handle(), client_detail::or_null(pattern), &Watch::State::trampoline,
+        throw_if_failed(hurray_client_watch(handle(), client_detail::or_null(pattern), &Watch::State::trampoline,
                                                  state.get(), &state->number));
         return Watch(state);
     }
@@ -747,38 +699,10 @@ class Client {
   private:
     Client() = default;
 
-    static const std::uint8_t* bytes_of(std::span<const std::byte> bytes) {
-        return reinterpret_cast<const std::uint8_t*>(bytes.data());
-    }
-
-    /// Borrows the shape.
-    static HurrayDenseDescriptor describe(std::uint8_t element_type, std::span<const std::uint64_t> shape) {
-        HurrayDenseDescriptor dense{};
-        dense.struct_size = sizeof dense;
-        dense.element_type = element_type;
-        dense.rank = static_cast<std::uint32_t>(shape.size());
-        dense.shape = shape.data();
-        return dense;
-    }
-
-    static std::vector<std::byte> encode(const HurrayDenseDescriptor& dense) {
-        std::vector<std::byte> bytes(1024);
-        std::uintptr_t length = bytes.size();
-        HurrayStatus status =
-            hurray_descriptor_encode_dense(&dense, reinterpret_cast<std::uint8_t*>(bytes.data()), &length);
-        if (status == HURRAY_ERR_BUFFER_TOO_SMALL) {
-            bytes.resize(length);
-            status = hurray_descriptor_encode_dense(&dense, reinterpret_cast<std::uint8_t*>(bytes.data()), &length);
-        }
-        client_detail::check(status);
-        bytes.resize(length);
-        return bytes;
-    }
-
     template <typename Call>
     CapsuleInfo publish_with(PublishOptions&& options, std::uint32_t flags, Call&& call) {
         if (connection_ == nullptr) {
-            client_detail::fail(HURRAY_ERR_NULL_POINTER, "the client was moved from");
+            throw StatusError(HURRAY_ERR_NULL_POINTER, "the client was moved from");
         }
         HurrayPublishOptions c_options{};
         c_options.struct_size = sizeof c_options;
@@ -795,7 +719,7 @@ class Client {
         if (status != HURRAY_OK) {
             const std::string message = hurray_last_error_message();
             connection_->listeners.remove(listener);
-            client_detail::fail(status, message);
+            throw StatusError(status, message);
         }
         return client_detail::from_c(info);
     }
@@ -812,22 +736,15 @@ class Client {
         HurrayTensorContext* context = nullptr;
         HurrayCapsuleInfo info{};
         info.struct_size = sizeof info;
-        client_detail::check(hurray_client_attach(handle(), &c_options, &list, &context, &info));
+        throw_if_failed(hurray_client_attach(handle(), &c_options, &list, &context, &info));
 
         Tensor tensor;
-        tensor.list_.reset(list);
-        tensor.context_.reset(context);
+        tensor.list_ = BufferList(list);
+        tensor.context_ = TensorContext(context);
         tensor.info_ = client_detail::from_c(info);
-        std::uint64_t count = 0;
-        client_detail::check(hurray_buffer_list_len(list, &count));
+        const std::uint64_t count = tensor.list_.size();
         for (std::uint64_t i = 0; i < count; ++i) {
-            HurrayBuffer* buffer = nullptr;
-            void* data = nullptr;
-            std::uint64_t byte_size = 0;
-            client_detail::check(hurray_buffer_list_get(list, i, &buffer));
-            client_detail::check(hurray_buffer_data_ptr(buffer, &data));
-            client_detail::check(hurray_buffer_byte_size(buffer, &byte_size));
-            tensor.buffers_.emplace_back(static_cast<const std::byte*>(data), static_cast<std::size_t>(byte_size));
+            tensor.buffers_.emplace_back(tensor.list_[i].bytes());
         }
         return tensor;
     }
