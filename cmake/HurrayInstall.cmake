@@ -3,7 +3,7 @@
 
 set(HURRAY_CMAKE_DIR "${CMAKE_INSTALL_LIBDIR}/cmake/hurray")
 
-install(EXPORT hurrayTargets NAMESPACE hurray:: DESTINATION "${HURRAY_CMAKE_DIR}" COMPONENT dev)
+install(EXPORT hurrayTargets NAMESPACE hurray:: DESTINATION "${HURRAY_CMAKE_DIR}" COMPONENT development)
 
 configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/hurrayConfig.cmake.in"
   "${PROJECT_BINARY_DIR}/package/hurrayConfig.cmake" INSTALL_DESTINATION "${HURRAY_CMAKE_DIR}")
@@ -12,7 +12,7 @@ write_basic_package_version_file("${PROJECT_BINARY_DIR}/package/hurrayConfigVers
   COMPATIBILITY SameMinorVersion)
 install(FILES "${PROJECT_BINARY_DIR}/package/hurrayConfig.cmake"
               "${PROJECT_BINARY_DIR}/package/hurrayConfigVersion.cmake"
-  DESTINATION "${HURRAY_CMAKE_DIR}" COMPONENT dev)
+  DESTINATION "${HURRAY_CMAKE_DIR}" COMPONENT development)
 
 # pkg-config finds the prefix from where the .pc file lies.
 file(RELATIVE_PATH HURRAY_PC_PREFIX "/p/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/p")
@@ -24,7 +24,7 @@ if(HURRAY_BUILD_CLIENT)
 endif()
 foreach(name IN LISTS HURRAY_PC_FILES)
   configure_file("${PROJECT_SOURCE_DIR}/cmake/${name}.pc.in" "${PROJECT_BINARY_DIR}/package/${name}.pc" @ONLY)
-  install(FILES "${PROJECT_BINARY_DIR}/package/${name}.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig" COMPONENT dev)
+  install(FILES "${PROJECT_BINARY_DIR}/package/${name}.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig" COMPONENT development)
 endforeach()
 
 install(FILES "${PROJECT_SOURCE_DIR}/LICENSE-MIT" "${PROJECT_SOURCE_DIR}/LICENSE-APACHE"
