@@ -77,6 +77,8 @@ typedef struct HurrayCapsuleInfo {
     const char *name;          /* "" if it has none; null from publish */
     const uint8_t *descriptor; /* encoded; null from publish */
     uint64_t descriptor_len;
+    int32_t pid;       /* of the producer's process, from hurray_client_list; else 0 */
+    uint32_t reserved; /* 0 */
 } HurrayCapsuleInfo;
 
 /* What an event tells. */

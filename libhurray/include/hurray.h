@@ -133,6 +133,15 @@ HURRAY_API void hurray_last_error_set(const char *message);
 #define HURRAY_LAYOUT_ROW_MAJOR 0x01
 #define HURRAY_LAYOUT_COLUMN_MAJOR 0x02
 #define HURRAY_LAYOUT_STRIDED 0x03
+#define HURRAY_LAYOUT_TILED 0x04
+#define HURRAY_LAYOUT_MORTON 0x05
+#define HURRAY_LAYOUT_COO 0x06
+#define HURRAY_LAYOUT_CSR 0x07
+#define HURRAY_LAYOUT_CSC 0x08
+#define HURRAY_LAYOUT_CSF 0x09
+#define HURRAY_LAYOUT_BLOCK_PAGED 0x0A
+#define HURRAY_LAYOUT_COMPOSITE_HEAD 0x0B
+#define HURRAY_LAYOUT_HILBERT 0x40
 
 /* Devices (device_tag). */
 #define HURRAY_DEVICE_CPU 0x00
@@ -236,11 +245,11 @@ HURRAY_API HurrayStatus hurray_buffer_list_destroy(HurrayBufferList **list);
 
 /* ---- Descriptors: reading --------------------------------------------------------------------------------------- */
 
-/* Decodes `len` bytes; copies what it keeps. Accepts whatever is well-formed: see hurray_descriptor_validate for what
- * makes sense as well. Bytes after the descriptor's own length are ignored.
+/* Decodes `len` bytes of any layout and with any section; copies what it keeps. Accepts whatever is well-formed: see
+ * hurray_descriptor_validate for what makes sense as well. Bytes after the descriptor's own length are ignored.
  *
  * HURRAY_ERR_INVALID_MAGIC, _VERSION_MISMATCH, _INVALID_LAYOUT, _INVALID_TYPE, _INVALID_SYNC_MODE
- * HURRAY_ERR_UNSUPPORTED  well-formed so far, but of a layout or with a section that this version can't read yet
+ * HURRAY_ERR_INTERNAL  tiling nested too deep; composite heads and members, quantization of block-paged tensors
  */
 HURRAY_API HurrayStatus hurray_descriptor_decode(const uint8_t *bytes, uintptr_t len, HurrayDescriptor **out);
 HURRAY_API HurrayStatus hurray_descriptor_destroy(HurrayDescriptor *descriptor);

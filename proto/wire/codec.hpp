@@ -22,21 +22,29 @@ struct Refusal {
     Error error;
 };
 
+/// As `fd_count`: descriptors were cut off on the way, so their number proves nothing.
+inline constexpr std::size_t kAnyFdCount = static_cast<std::size_t>(-1);
+
 /// Reads and checks one request that came with `fd_count` descriptors.
 ///
 /// Fails: Protocol         not a Request at all; request_id 0; no message in it
 ///        InvalidArgument  a field breaks its rule; too few or too many descriptors came
 ///        Limit            a name, label, descriptor or list is too long
-///        Unsupported      a message, or a field that is set, which is not built yet
-/// The error's field is the path of the field in the request, e.g. "publish.segments[3].size".
+///        Unsupported      a message that is not known or not built yet; a field that is not built yet and set
+/// The error's field is the path of the field in the request, e.g. "publish.segments[3].size". Its message shows nothing
+/// that the peer sent but numbers.
 [[nodiscard]] tl::expected<Request, Refusal> decode_request(std::span<const std::byte> packet, std::size_t fd_count);
 
-/// Reads and checks one packet from the daemon that came with `fd_count` descriptors. Fails: Protocol.
-/// Messages that this version does not know are Protocol too, but for events: those are reported as Unsupported, so that a
-/// client can pass over them.
+/// Reads and checks one packet from the daemon that came with `fd_count` descriptors.
+///
+/// An Error whose status this version does not know comes as Errc::Protocol, with the number in its message.
+///
+/// Fails: Unsupported  an event that this version does not know, by its message or by its kind: to be passed over
+///        Protocol     whatever else is wrong, such as an event with a request_id or a reply without one
 [[nodiscard]] Result<Packet> decode_packet(std::span<const std::byte> packet, std::size_t fd_count);
 
-/// Writes the bytes of `request` into `out`, whose capacity is reused.
+/// Writes the bytes of `request` into `out`, whose capacity is reused. Nothing is checked, the length of the packet neither;
+/// of text for people in a Packet, control characters and what is not UTF-8 travel as '?'.
 void encode(const Request& request, std::string& out);
 void encode(const Packet& packet, std::string& out);
 

@@ -27,7 +27,10 @@ inline constexpr std::size_t kMaxPacketFds = 253;
 inline constexpr std::size_t kMaxDescriptorBytes = 32 * 1024;
 inline constexpr std::size_t kMaxNameBytes = 255;
 inline constexpr std::size_t kMaxClientNameBytes = 64;
+/// One descriptor each, so no more than a packet carries. More buffers than that share segments.
+inline constexpr std::size_t kMaxSegments = kMaxPacketFds;
 inline constexpr std::size_t kMaxBuffers = 255;
+inline constexpr std::size_t kMaxCursorBytes = 1024;
 /// Leases that one Release may name: as many as surely fit a packet.
 inline constexpr std::size_t kMaxReleaseLeases = 4096;
 
@@ -67,6 +70,7 @@ struct Segment {
     friend bool operator==(const Segment&, const Segment&) = default;
 };
 
+/// Unlike all else here not checked by the codec: whether it counts at all, the descriptor says. See check_placements().
 struct Placement {
     std::uint32_t segment = 0;
     std::uint64_t offset = 0;
@@ -125,7 +129,7 @@ struct Attach {
     std::uint64_t lease = 0;
     std::variant<std::string, CapsuleId> what;
     Which which = Which::Latest;
-    std::uint64_t version = 0;  ///< of Exactly and NewerThan
+    std::uint64_t version = 0;  ///< of Exactly and NewerThan: above 0, else it travels as Latest
     std::uint64_t last_seen = 0;
 };
 

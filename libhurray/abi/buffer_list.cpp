@@ -1,0 +1,94 @@
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "libhurray/abi/accessor.hpp"
+#include "libhurray/abi/buffer.hpp"
+#include "libhurray/abi/guard.hpp"
+#include "libhurray/abi/handle.hpp"
+
+using namespace hurray::abi;
+
+struct HurrayBufferList {
+    std::vector<HurrayBuffer*> buffers;
+};
+
+namespace {
+
+/// A tensor has at most this many buffers per layout in practice; a larger hint is not worth trusting.
+constexpr uint64_t kMaxReserved = 64;
+
+}  // namespace
+
+HurrayStatus hurray_buffer_list_new(uint64_t capacity, HurrayBufferList** out) {
+    return guard(__func__, [&, function = __func__]() -> HurrayStatus {
+        if (out == nullptr) {
+            return fail_null(function, "out");
+        }
+        std::vector<HurrayBuffer*> buffers;
+        buffers.reserve(std::min(capacity, kMaxReserved));
+        *out = make_handle<HurrayBufferList>(std::move(buffers));
+        return HURRAY_OK;
+    });
+}
+
+HurrayStatus hurray_buffer_list_push(HurrayBufferList* list, HurrayBuffer* buffer) {
+    return guard(__func__, [&, function = __func__]() -> HurrayStatus {
+        if (list == nullptr) {
+            return fail_null(function, "list");
+        }
+        if (buffer == nullptr) {
+            return fail_null(function, "buffer");
+        }
+        list->buffers.push_back(buffer);
+        return HURRAY_OK;
+    });
+}
+
+HurrayStatus hurray_buffer_list_len(const HurrayBufferList* list, uint64_t* out) {
+    return read_field(__func__, "list", list, out,
+                      [](const HurrayBufferList& l) { return static_cast<uint64_t>(l.buffers.size()); });
+}
+
+HurrayStatus hurray_buffer_list_get(const HurrayBufferList* list, uint64_t index, HurrayBuffer** out) {
+    return guard(__func__, [&, function = __func__]() -> HurrayStatus {
+        if (list == nullptr) {
+            return fail_null(function, "list");
+        }
+        if (out == nullptr) {
+            return fail_null(function, "out");
+        }
+        const std::size_t length = list->buffers.size();
+        if (index >= length) {
+            return fail(HURRAY_ERR_INDEX_OUT_OF_BOUNDS, function,
+                        "index is " + std::to_string(index) + ", the list has " + std::to_string(length) + " buffers");
+        }
+        *out = list->buffers[index];
+        return HURRAY_OK;
+    });
+}
+
+HurrayStatus hurray_buffer_list_destroy(HurrayBufferList** list) {
+    if (list == nullptr) {
+        return fail_null(__func__, "list");
+    }
+    if (*list == nullptr) {
+        return HURRAY_OK;
+    }
+    if (!claim_handle(*list)) {
+        return fail(HURRAY_ERR_INTERNAL, __func__, "this list is not alive: it was destroyed before");
+    }
+    HurrayStatus status = HURRAY_OK;
+    {
+        const OwnedHandle<HurrayBufferList> owned(*list);
+        // By index and size: a callback that looks at the list finds the buffers already destroyed gone.
+        for (std::size_t i = 0; i < owned->buffers.size(); ++i) {
+            HurrayBuffer* const buffer = std::exchange(owned->buffers[i], nullptr);
+            const HurrayStatus destroyed = destroy_buffer(__func__, buffer);
+            status = status == HURRAY_OK ? destroyed : status;
+        }
+    }
+    *list = nullptr;
+    return status;
+}

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "hurray.h"
+
+#include "libhurray/format/descriptor_error.hpp"
+
+/// The thread's last message, and the ways in which this library's functions fail.
+///
+/// Each fail function sets the message and returns the status, so that a caller writes `return fail(...)`.
+namespace hurray::abi {
+
+/// Copies what fits; never allocates.
+void set_last_error(std::string_view message) noexcept;
+
+/// "`function`: `what`".
+[[nodiscard]] HurrayStatus fail(HurrayStatus status, const char* function, std::string_view what) noexcept;
+
+/// A required pointer is null.
+[[nodiscard]] HurrayStatus fail_null(const char* function, const char* argument) noexcept;
+
+/// An array of `capacity` entries is too short for `needed`, or null.
+[[nodiscard]] HurrayStatus fail_too_small(const char* function, const char* array, std::uint64_t capacity,
+                                          std::uint64_t needed) noexcept;
+
+/// A descriptor, or the arguments for one, are wrong. May throw std::bad_alloc: call inside guard().
+[[nodiscard]] HurrayStatus fail(const char* function, const DescriptorError& error);
+
+}  // namespace hurray::abi

@@ -1,0 +1,240 @@
+#include "proto/wire/segment_check.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "libhurray/base/checked_math.hpp"
+
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010  // Linux 5.1
+#endif
+#ifndef F_SEAL_EXEC
+#define F_SEAL_EXEC 0x0020  // Linux 6.3; absent from the headers of Debian 12
+#endif
+
+namespace hurray::wire {
+namespace {
+
+constexpr int kReusableSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL;
+constexpr int kImmutableSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL;
+/// Seals that take nothing from anybody's promise.
+constexpr int kHarmlessSeals = F_SEAL_EXEC;
+
+tl::unexpected<Error> refuse(std::string_view field, std::string message) {
+    return fail_field(Errc::InvalidArgument, std::string(field), std::move(message));
+}
+
+std::string seal_names(int seals) {
+    struct Seal {
+        int bit;
+        const char* name;
+    };
+    constexpr std::array<Seal, 6> kSeals{{{F_SEAL_SHRINK, "SHRINK"},
+                                          {F_SEAL_GROW, "GROW"},
+                                          {F_SEAL_WRITE, "WRITE"},
+                                          {F_SEAL_FUTURE_WRITE, "FUTURE_WRITE"},
+                                          {F_SEAL_SEAL, "SEAL"},
+                                          {F_SEAL_EXEC, "EXEC"}}};
+    std::string names;
+    int unnamed = seals;
+    for (const Seal& seal : kSeals) {
+        if ((seals & seal.bit) != 0) {
+            names += names.empty() ? "" : "|";
+            names += seal.name;
+            unnamed &= ~seal.bit;
+        }
+    }
+    if (unnamed != 0) {
+        names += names.empty() ? "" : "|";
+        names += "unknown bits " + std::to_string(unnamed);
+    }
+    return names.empty() ? "no seals" : names;
+}
+
+/// What a descriptor without seals is, in words.
+///
+/// Not fstat(): a hostile peer may send a file of its own FUSE file system, and fstat() waits for that file system's
+/// answer. Reading the link in /proc asks nobody.
+std::string kind_without_seals(int fd) {
+    std::array<char, 64> target{};
+    const std::string link = "/proc/self/fd/" + std::to_string(fd);
+    const ssize_t length = ::readlink(link.c_str(), target.data(), target.size());
+    const std::string_view name(target.data(), length < 0 ? 0 : static_cast<std::size_t>(length));
+    if (name.starts_with("pipe:")) {
+        return "a pipe";
+    }
+    if (name.starts_with("socket:")) {
+        return "a socket";
+    }
+    if (name.starts_with("anon_inode:")) {
+        return "an object without memory (such as an eventfd)";
+    }
+    if (name.starts_with("/dmabuf:")) {
+        return "a dma-buf";
+    }
+    if (name.starts_with("/dev/")) {
+        return "a device";
+    }
+    if (name.starts_with("/")) {
+        return "a file or directory of a file system that has no seals";
+    }
+    return "something else";
+}
+
+}  // namespace
+
+Result<void> check_segment(int fd, const Segment& segment, std::string_view field) {
+    int wanted = 0;
+    switch (segment.memory) {
+        case Memory::Reusable:
+            wanted = kReusableSeals;
+            break;
+        case Memory::Immutable:
+            wanted = kImmutableSeals;
+            break;
+        case Memory::Dmabuf:
+        case Memory::GpuLegacy:
+        case Memory::GpuVmm:
+        case Memory::GpuPool:
+            return fail_field(
+                Errc::Unsupported, std::string(field) + ".memory",
+                "memory of kind " + std::to_string(static_cast<int>(segment.memory)) + " is not built yet");
+        default:
+            return refuse(std::string(field) + ".memory",
+                          "memory of kind " + std::to_string(static_cast<int>(segment.memory)) + " is not known");
+    }
+    if (segment.size == 0) {
+        return refuse(std::string(field) + ".size", "a segment of 0 bytes: empty buffers need no segment");
+    }
+
+    // Seals first: what is read after them can't change any more.
+    const int seals = ::fcntl(fd, F_GET_SEALS);
+    if (seals < 0) {
+        const int error = errno;
+        std::string message;
+        if (error == EINVAL) {
+            message = "the descriptor is not a memfd but " + kind_without_seals(fd);
+        } else if (error == EBADF) {
+            message = "the descriptor is closed or was opened with O_PATH: it gives no access to memory";
+        } else {
+            message = std::string("reading the seals: ") + std::strerror(error);
+        }
+        return fail(Error{.code = Errc::InvalidArgument,
+                          .message = std::move(message),
+                          .field = std::string(field),
+                          .os_error = error});
+    }
+    if (seals == F_SEAL_SEAL) {
+        return refuse(field,
+                      "the descriptor can't have seals: a file in tmpfs, or a memfd made without MFD_ALLOW_SEALING");
+    }
+    if ((seals & ~kHarmlessSeals) != wanted) {
+        return refuse(field, "the memfd has " + seal_names(seals) + " where " + seal_names(wanted) + " are needed");
+    }
+
+    struct stat status{};
+    if (::fstat(fd, &status) != 0) {
+        const int error = errno;
+        return fail(Error{.code = Errc::InvalidArgument,
+                          .message = std::string("fstat of the memfd: ") + std::strerror(error),
+                          .field = std::string(field),
+                          .os_error = error});
+    }
+    if (!S_ISREG(status.st_mode)) {
+        return refuse(field, "the descriptor is not a memfd: it is no regular file");
+    }
+    const auto size = static_cast<std::uint64_t>(status.st_size);
+    if (size != segment.size) {
+        return refuse(std::string(field) + ".size", "the memfd has " + std::to_string(size) +
+                                                        " bytes, the message says " + std::to_string(segment.size));
+    }
+    // A sparse memfd would make its readers pay for the pages, or die. The unit of st_blocks is 512, whatever the file.
+    constexpr std::uint64_t kBlock = 512;
+    const auto blocks = static_cast<std::uint64_t>(status.st_blocks);
+    if (blocks < size / kBlock + (size % kBlock != 0 ? 1 : 0)) {
+        return refuse(field, "the memfd is sparse: " + std::to_string(blocks * kBlock) + " of its " +
+                                 std::to_string(size) + " bytes are reserved (fallocate does that)");
+    }
+    return {};
+}
+
+Result<void> check_placements(const std::vector<Segment>& segments, const std::vector<Placement>& placements,
+                              const std::vector<BufferExtent>& buffers, std::string_view field_prefix) {
+    const std::string prefix(field_prefix);
+    const auto placement_path = [&](std::size_t index) {
+        return prefix + ".placements[" + std::to_string(index) + "]";
+    };
+
+    if (placements.size() != buffers.size()) {
+        return refuse(prefix + ".placements", std::to_string(placements.size()) + " placements for " +
+                                                  std::to_string(buffers.size()) + " buffers");
+    }
+
+    struct Range {
+        std::uint32_t segment;
+        std::uint64_t begin;
+        std::uint64_t end;
+        std::size_t index;
+    };
+    std::vector<Range> ranges;
+    ranges.reserve(buffers.size());
+    for (std::size_t i = 0; i < buffers.size(); ++i) {
+        const Placement& placement = placements[i];
+        const BufferExtent& buffer = buffers[i];
+        if (buffer.byte_size == 0) {
+            continue;
+        }
+        if (placement.segment >= segments.size()) {
+            return refuse(placement_path(i) + ".segment",
+                          "segment " + std::to_string(placement.segment) + " of " + std::to_string(segments.size()));
+        }
+        const std::uint64_t size = segments[placement.segment].size;
+        if (!range_fits(placement.offset, buffer.byte_size, size)) {
+            return refuse(placement_path(i) + ".offset", "a buffer of " + std::to_string(buffer.byte_size) +
+                                                             " bytes at offset " + std::to_string(placement.offset) +
+                                                             " does not fit its segment of " + std::to_string(size));
+        }
+        const std::uint64_t alignment = std::max<std::uint64_t>(buffer.alignment, 1);
+        if (placement.offset % alignment != 0) {
+            return refuse(placement_path(i) + ".offset", "offset " + std::to_string(placement.offset) +
+                                                             " is no multiple of the buffer's alignment " +
+                                                             std::to_string(alignment));
+        }
+        ranges.push_back({placement.segment, placement.offset, placement.offset + buffer.byte_size, i});
+    }
+
+    // Sorted, a range that overlaps any other overlaps its successor.
+    std::sort(ranges.begin(), ranges.end(), [](const Range& a, const Range& b) {
+        return a.segment != b.segment ? a.segment < b.segment : a.begin < b.begin;
+    });
+    std::size_t next_segment = 0;  // the first that no range has used so far
+    for (std::size_t i = 0; i < ranges.size(); ++i) {
+        const Range& range = ranges[i];
+        if (range.segment > next_segment) {
+            break;
+        }
+        next_segment = range.segment + std::size_t{1};
+        if (i + 1 < ranges.size() && ranges[i + 1].segment == range.segment && ranges[i + 1].begin < range.end) {
+            const Range& other = ranges[i + 1];
+            const auto [first, second] = std::minmax(range.index, other.index);
+            return refuse(placement_path(second),
+                          "overlaps placement " + std::to_string(first) + " in segment " +
+                              std::to_string(range.segment) + ": bytes from " + std::to_string(other.begin) + " to " +
+                              std::to_string(std::min(range.end, other.end)) + " belong to both");
+        }
+    }
+    if (next_segment < segments.size()) {
+        return refuse(prefix + ".segments[" + std::to_string(next_segment) + "]", "no buffer lies in this segment");
+    }
+    return {};
+}
+
+}  // namespace hurray::wire

@@ -1,0 +1,68 @@
+"""Checks README.md, CONTRIBUTING.md and docs/ against the tree.
+
+- A code block after a comment `<!-- examples/c/publish.c -->` is that file, byte for byte (the tests compile and run it).
+- Every block of C, C++ and Python in README.md has such a comment: no example that nobody compiles.
+- The worked examples of docs/protocol.md (`<!-- example TYPE -->`, a block of protobuf text, a block of hex): the bytes are
+  what protoc makes of the text.
+- Relative links lead to files that are there.
+
+usage: documents_test.py ROOT PROTOC [--write]     --write puts the files' text into the blocks first
+"""
+
+import pathlib
+import re
+import subprocess
+import sys
+
+root = pathlib.Path(sys.argv[1])
+protoc = sys.argv[2]
+write = sys.argv[3:] == ["--write"]
+problems = []
+compared = 0
+documents = sorted([root / "README.md", root / "CONTRIBUTING.md", *root.glob("docs/**/*.md")])
+
+for document in documents:
+    name = document.relative_to(root)
+    text = document.read_text(encoding="utf-8")
+    if write:
+        text = re.sub(
+            r"^(<!-- (\S+) -->\n```\w*\n).*?^```$",
+            lambda match: f"{match[1]}{(root / match[2]).read_text(encoding='utf-8')}```",
+            text,
+            flags=re.MULTILINE | re.DOTALL,
+        )
+        document.write_text(text, encoding="utf-8")
+    for match in re.finditer(r"^(<!-- (\S+) -->\n)?```(\w*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+        _, source, language, code = match.groups()
+        line = text.count("\n", 0, match.start()) + 1
+        if source:
+            compared += 1
+            path = root / source
+            if not path.is_file():
+                problems.append(f"{name}:{line}: there is no {source}")
+            elif path.read_text(encoding="utf-8") != code:
+                problems.append(f"{name}:{line}: differs from {source}")
+        elif language in ("c", "cpp", "python") and name.name == "README.md":
+            problems.append(f"{name}:{line}: {language} code that names no file")
+    prose = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+    for link in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", prose):
+        if not re.match(r"[a-z]+:", link) and not (document.parent / link).exists():
+            problems.append(f"{name}: link to {link}, which is not there")
+
+protocol = (root / "docs/protocol.md").read_text(encoding="utf-8")
+examples = re.findall(r"^<!-- example (\w+) -->\n```\n(.*?)^```\n```\n(.*?)^```$", protocol, re.MULTILINE | re.DOTALL)
+for kind, text, hexadecimal in examples:
+    made = subprocess.run(
+        [protoc, f"--proto_path={root / 'proto'}", f"--encode=hurray.broker.v1.{kind}", "hurray/broker/v1/broker.proto"],
+        input=text.encode(), stdout=subprocess.PIPE, check=True,
+    ).stdout
+    if made != bytes.fromhex(hexadecimal):
+        problems.append(f"docs/protocol.md: example {kind}: protoc makes {made.hex(' ')}")
+if not examples:
+    problems.append("docs/protocol.md: no worked example was found")
+
+print(*problems, sep="\n")
+print(f"{len(documents)} documents, {compared} blocks compared with their files, {len(examples)} worked examples")
+if compared == 0:
+    problems.append("no block was compared")
+sys.exit(1 if problems else 0)

@@ -1,0 +1,99 @@
+// hurrayctl: shows what hurrayd holds, and runs programs with a daemon of their own.
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <clocale>
+#include <cstring>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "exit_codes.hpp"
+#include "look.hpp"
+#include "run.hpp"
+
+namespace {
+
+constexpr const char* kExitCodes =
+    "Exit codes: 0 done, 1 refused, 2 wrong usage, 3 no daemon; `run` returns the command's own.";
+
+/// Cuts `hurrayctl [OPTIONS] run [--] COMMAND...` in two: everything behind `run` is the command's, whatever it looks like. What
+/// begins with a dash there is an option of `run` itself, unless "--" comes before it.
+std::vector<std::string> take_command(std::vector<std::string>& arguments) {
+    auto run = arguments.begin();
+    while (run != arguments.end() && run->starts_with('-')) {
+        run += *run == "--socket" && run + 1 != arguments.end() ? 2 : 1;
+    }
+    if (run == arguments.end() || *run != "run") {
+        return {};
+    }
+    auto first = run + 1;
+    if (first != arguments.end() && *first == "--") {
+        first = arguments.erase(first);
+    } else if (first != arguments.end() && first->starts_with('-')) {
+        return {};
+    }
+    std::vector<std::string> command(first, arguments.end());
+    arguments.erase(first, arguments.end());
+    return command;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+    std::setlocale(LC_CTYPE, "");  // for the width of characters
+    std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
+    const std::vector<std::string> command = take_command(arguments);
+
+    hurrayctl::Look look;
+    std::string pattern;
+    std::string name;
+
+    CLI::App app("Shows what hurrayd holds, and runs programs with a daemon of their own.", "hurrayctl");
+    app.footer(kExitCodes);
+    app.require_subcommand(1);
+    app.add_option("--socket", look.socket, "The daemon's socket; default: $HURRAY_SOCKET, else your own daemon's, else the system's")
+        ->type_name("PATH");
+    app.set_version_flag("--version", "hurrayctl " HURRAYCTL_VERSION);
+
+    CLI::App& run = *app.add_subcommand("run", "Run COMMAND with a private daemon: hurrayctl run -- COMMAND...");
+    run.footer("The daemon lives as long as COMMAND. COMMAND finds it through HURRAY_SOCKET.\n"
+               "Exit codes: COMMAND's; 126 it can't be executed; 127 there is no such command; 3 the daemon did not start.");
+    const auto add_json = [&](CLI::App& subcommand) { subcommand.add_flag("--json", look.json, "Print JSON"); };
+    CLI::App& list = *app.add_subcommand("list", "List capsules");
+    list.add_option("PATTERN", pattern, "A name, or a prefix that ends in '/'; default: all");
+    add_json(list);
+    CLI::App& inspect = *app.add_subcommand("inspect", "Show all that is known of a capsule");
+    inspect.add_option("NAME", name, "Its name")->required();
+    add_json(inspect);
+    CLI::App& status = *app.add_subcommand("status", "Show the daemon's counters");
+    add_json(status);
+
+    try {
+        std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());  // as CLI11 takes them
+        app.parse(std::move(reversed));
+    } catch (const CLI::ParseError& error) {
+        return app.exit(error) == 0 ? hurrayctl::kDone : hurrayctl::kUsage;
+    }
+    if (run) {
+        if (!look.socket.empty()) {
+            std::cerr << "hurrayctl: --socket does not go with run, whose daemon has a socket of its own\n";
+            return hurrayctl::kUsage;
+        }
+        if (command.empty()) {
+            std::cerr << "hurrayctl: run what? hurrayctl run -- COMMAND...\n";
+            return hurrayctl::kUsage;
+        }
+        return hurrayctl::run(command);
+    }
+    if (list) {
+        return hurrayctl::list(look, pattern);
+    }
+    if (inspect) {
+        return hurrayctl::inspect(look, name);
+    }
+    return hurrayctl::status(look);
+} catch (const std::exception& error) {
+    std::cerr << "hurrayctl: " << error.what() << '\n';
+    return hurrayctl::kRefused;
+}

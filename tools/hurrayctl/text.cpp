@@ -1,0 +1,122 @@
+#include "text.hpp"
+
+#include <wchar.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+
+namespace hurrayctl {
+
+std::string human_bytes(std::uint64_t bytes) {
+    constexpr std::array kUnits = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    if (bytes < 1024) {
+        return std::to_string(bytes) + " B";
+    }
+    double value = static_cast<double>(bytes) / 1024;
+    std::size_t unit = 0;
+    // What would be printed as 1024.0 belongs to the next unit.
+    while (value >= 1023.95 && unit + 1 < kUnits.size()) {
+        value /= 1024;
+        ++unit;
+    }
+    char text[32];
+    std::snprintf(text, sizeof text, "%.1f %s", value, kUnits[unit]);
+    return text;
+}
+
+std::string human_duration(std::uint64_t milliseconds) {
+    const std::uint64_t seconds = milliseconds / 1000;
+    const auto two = [](std::uint64_t first, const char* first_unit, std::uint64_t second, const char* second_unit) {
+        return std::to_string(first) + first_unit + std::to_string(second) + second_unit;
+    };
+    if (seconds < 60) {
+        return std::to_string(seconds) + " s";
+    }
+    if (seconds < 3600) {
+        return two(seconds / 60, " min ", seconds % 60, " s");
+    }
+    if (seconds < 86400) {
+        return two(seconds / 3600, " h ", seconds / 60 % 60, " min");
+    }
+    return two(seconds / 86400, " d ", seconds / 3600 % 24, " h");
+}
+
+std::string hex(std::span<const std::uint8_t> bytes) {
+    constexpr std::string_view kDigits = "0123456789abcdef";
+    std::string text;
+    for (const std::uint8_t byte : bytes) {
+        text += kDigits[byte >> 4];
+        text += kDigits[byte & 15];
+    }
+    return text;
+}
+
+std::string base64(std::span<const std::uint8_t> bytes) {
+    constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    std::string text;
+    for (std::size_t i = 0; i < bytes.size(); i += 3) {
+        const std::size_t count = std::min<std::size_t>(3, bytes.size() - i);
+        std::uint32_t group = 0;
+        for (std::size_t k = 0; k < 3; ++k) {
+            group = group << 8 | (k < count ? bytes[i + k] : 0u);
+        }
+        for (std::size_t k = 0; k < 4; ++k) {
+            text += k <= count ? kDigits[group >> (18 - 6 * k) & 63] : '=';
+        }
+    }
+    return text;
+}
+
+std::size_t display_width(std::string_view text) {
+    std::size_t width = 0;
+    for (std::size_t i = 0; i < text.size();) {
+        const auto lead = static_cast<unsigned char>(text[i]);
+        const std::size_t length = lead < 0x80 ? 1 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
+        auto point = static_cast<wchar_t>(length == 1 ? lead : lead & (0xff >> (length + 1)));
+        for (std::size_t k = 1; k < length && i + k < text.size(); ++k) {
+            point = static_cast<wchar_t>(point << 6 | (static_cast<unsigned char>(text[i + k]) & 0x3f));
+        }
+        i += length;
+        // -1 in a locale that doesn't know the character.
+        const int columns = wcwidth(point);
+        width += columns < 0 ? 1 : static_cast<std::size_t>(columns);
+    }
+    return width;
+}
+
+Table::Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
+
+void Table::add(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
+
+void Table::print(std::ostream& out) const {
+    std::vector<std::size_t> widths;
+    for (const Column& column : columns_) {
+        widths.push_back(display_width(column.heading));
+    }
+    for (const auto& row : rows_) {
+        for (std::size_t i = 0; i < row.size(); ++i) {
+            widths[i] = std::max(widths[i], display_width(row[i]));
+        }
+    }
+    const auto print_cell = [&](std::size_t column, const std::string& text) {
+        const std::string padding(widths[column] - display_width(text), ' ');
+        const bool last = column + 1 == columns_.size();
+        if (columns_[column].align == Align::Right) {
+            out << padding << text;
+        } else {
+            out << text << (last ? "" : padding);
+        }
+        out << (last ? "\n" : "  ");
+    };
+    for (std::size_t i = 0; i < columns_.size(); ++i) {
+        print_cell(i, columns_[i].heading);
+    }
+    for (const auto& row : rows_) {
+        for (std::size_t i = 0; i < row.size(); ++i) {
+            print_cell(i, row[i]);
+        }
+    }
+}
+
+}  // namespace hurrayctl

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <ostream>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hurrayctl {
+
+/// "0 B", "1023 B", "1.5 MiB".
+std::string human_bytes(std::uint64_t bytes);
+
+/// "42 s", "3 min 7 s", "5 h 12 min", "3 d 4 h".
+std::string human_duration(std::uint64_t milliseconds);
+
+/// Lower-case hex.
+std::string hex(std::span<const std::uint8_t> bytes);
+
+/// As JSON carries bytes in protobuf's mapping.
+std::string base64(std::span<const std::uint8_t> bytes);
+
+/// Columns of a terminal that a UTF-8 text takes.
+std::size_t display_width(std::string_view text);
+
+/// A table for people: two spaces between columns, headings in the first line.
+class Table {
+  public:
+    enum class Align { Left, Right };
+    struct Column {
+        std::string heading;
+        Align align = Align::Left;
+    };
+
+    explicit Table(std::vector<Column> columns);
+
+    /// As many cells as there are columns.
+    void add(std::vector<std::string> cells);
+
+    void print(std::ostream& out) const;
+
+  private:
+    std::vector<Column> columns_;
+    std::vector<std::vector<std::string>> rows_;
+};
+
+}  // namespace hurrayctl
