@@ -304,7 +304,7 @@ Result<std::vector<Segment>> read_segments(const google::protobuf::RepeatedPtrFi
 Result<void> check_fd_count(const std::vector<Segment>& segments, std::size_t fd_count, std::string_view field) {
     const auto needed = static_cast<std::size_t>(
         std::count_if(segments.begin(), segments.end(), [](const Segment& segment) { return segment.carries_fd; }));
-    if (needed != fd_count) {
+    if (needed != fd_count && fd_count != kAnyFdCount) {
         return invalid({field}, std::to_string(needed) + " segments carry a descriptor, but " +
                                     std::to_string(fd_count) + " descriptors came");
     }
@@ -634,7 +634,7 @@ Result<RequestMessage> read_message(pb::Request* in, std::span<const std::byte> 
     if (message_case == pb::Request::kPublish) {
         return read(in->mutable_publish(), fd_count);
     }
-    if (fd_count != 0) {
+    if (fd_count != 0 && fd_count != kAnyFdCount) {
         return invalid({name},
                        std::string(name) + " carries no descriptors, but " + std::to_string(fd_count) + " came");
     }
@@ -932,7 +932,7 @@ Result<PacketMessage> read_message(pb::Packet* in, std::span<const std::byte> pa
     if (message_case == pb::Packet::kAttach) {
         return read(in->mutable_attach(), fd_count);
     }
-    if (fd_count != 0) {
+    if (fd_count != 0 && fd_count != kAnyFdCount) {
         return fail(Errc::Protocol, std::to_string(fd_count) + " descriptors came with a message that carries none");
     }
     switch (message_case) {

@@ -22,6 +22,9 @@ struct Refusal {
     Error error;
 };
 
+/// As `fd_count`: descriptors were cut off on the way, so their number proves nothing.
+inline constexpr std::size_t kAnyFdCount = static_cast<std::size_t>(-1);
+
 /// Reads and checks one request that came with `fd_count` descriptors.
 ///
 /// Fails: Protocol         not a Request at all; request_id 0; no message in it

@@ -5,6 +5,8 @@
 - The worked examples of docs/protocol.md (`<!-- example TYPE -->`, a block of protobuf text, a block of hex): the bytes are
   what protoc makes of the text.
 - Relative links lead to files that are there.
+
+usage: documents_test.py ROOT PROTOC [--write]     --write puts the files' text into the blocks first
 """
 
 import pathlib
@@ -13,6 +15,8 @@ import subprocess
 import sys
 
 root = pathlib.Path(sys.argv[1])
+protoc = sys.argv[2]
+write = sys.argv[3:] == ["--write"]
 problems = []
 compared = 0
 documents = sorted([root / "README.md", root / "CONTRIBUTING.md", *root.glob("docs/**/*.md")])
@@ -20,6 +24,14 @@ documents = sorted([root / "README.md", root / "CONTRIBUTING.md", *root.glob("do
 for document in documents:
     name = document.relative_to(root)
     text = document.read_text(encoding="utf-8")
+    if write:
+        text = re.sub(
+            r"^(<!-- (\S+) -->\n```\w*\n).*?^```$",
+            lambda match: f"{match[1]}{(root / match[2]).read_text(encoding='utf-8')}```",
+            text,
+            flags=re.MULTILINE | re.DOTALL,
+        )
+        document.write_text(text, encoding="utf-8")
     for match in re.finditer(r"^(<!-- (\S+) -->\n)?```(\w*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
         _, source, language, code = match.groups()
         line = text.count("\n", 0, match.start()) + 1
@@ -37,7 +49,6 @@ for document in documents:
         if not re.match(r"[a-z]+:", link) and not (document.parent / link).exists():
             problems.append(f"{name}: link to {link}, which is not there")
 
-protoc = sys.argv[2]
 protocol = (root / "docs/protocol.md").read_text(encoding="utf-8")
 examples = re.findall(r"^<!-- example (\w+) -->\n```\n(.*?)^```\n```\n(.*?)^```$", protocol, re.MULTILINE | re.DOTALL)
 for kind, text, hexadecimal in examples:

@@ -1,0 +1,122 @@
+#include <string>
+
+#include "hurray_client.h"
+
+#include "client/abi/capsule_info.hpp"
+#include "client/abi/guard.hpp"
+#include "client/abi/handles.hpp"
+#include "client/abi/options.hpp"
+#include "client/attachment.hpp"
+#include "client/event.hpp"
+
+using namespace hurray;
+using namespace hurray::client;
+using namespace hurray::client::abi;
+
+namespace {
+
+Result<AttachTerms> read_terms(const HurrayAttachOptions& options) {
+    constexpr std::uint32_t kLater =
+        HURRAY_ATTACH_IMMUTABLE_ONLY | HURRAY_ATTACH_TAKE | HURRAY_ATTACH_ALLOW_UNSEALED;
+    if (auto checked = check_flags(options.flags, 0, kLater); !checked) {
+        return fail(std::move(checked.error()));
+    }
+    if (auto checked = check_not_yet(options.populate != 0, "options->populate"); !checked) {
+        return fail(std::move(checked.error()));
+    }
+    if (auto checked = check_not_yet(options.device != 0, "options->device"); !checked) {
+        return fail(std::move(checked.error()));
+    }
+    if ((options.name == nullptr) == (options.capsule == nullptr)) {
+        return fail_field(Errc::InvalidArgument, "options", "give exactly one of name and capsule");
+    }
+    if (options.version != 0 && options.newer_than != 0) {
+        return fail_field(Errc::InvalidArgument, "options", "give at most one of version and newer_than");
+    }
+    AttachTerms terms;
+    if (options.name != nullptr) {
+        terms.what = std::string(options.name);
+    } else {
+        terms.what = from_c(*options.capsule);
+    }
+    if (options.version != 0) {
+        terms.which = wire::Which::Exactly;
+        terms.version = options.version;
+    } else if (options.newer_than != 0) {
+        terms.which = wire::Which::NewerThan;
+        terms.version = options.newer_than;
+    }
+    const auto timeout = read_timeout(options.timeout_ms, "options->timeout_ms");
+    if (!timeout) {
+        return fail(timeout.error());
+    }
+    terms.timeout_ms = *timeout;
+    return terms;
+}
+
+}  // namespace
+
+extern "C" {
+
+HurrayStatus hurray_client_attach(HurrayClient* client, const HurrayAttachOptions* options, HurrayBufferList** buffers,
+                                  HurrayTensorContext** context, HurrayCapsuleInfo* info) {
+    return guard(__func__, [&]() -> Result<void> {
+        if (client == nullptr) {
+            return missing("client");
+        }
+        if (options == nullptr) {
+            return missing("options");
+        }
+        if (buffers == nullptr) {
+            return missing("buffers");
+        }
+        if (context == nullptr) {
+            return missing("context");
+        }
+        const auto given = read_options(options);
+        if (!given) {
+            return fail(given.error());
+        }
+        const auto terms = read_terms(*given);
+        if (!terms) {
+            return fail(terms.error());
+        }
+        if (auto checked = check_info_out(info); !checked) {
+            return checked;
+        }
+        auto attachment = attach(client->session, *terms);
+        if (!attachment) {
+            return fail(std::move(attachment.error()));
+        }
+        HurrayCapsuleInfo told{};
+        told.capsule = to_c(attachment->lease->capsule());
+        told.access = {1, attachment->access.gid, attachment->access.mode};
+        told.version = attachment->version;
+        told.byte_size = attachment->byte_size;
+        told.name = attachment->lease->name().c_str();
+        hurray_tensor_context_descriptor(attachment->context.get(), &told.descriptor, &told.descriptor_len);
+        write_info(told, info);
+        *buffers = attachment->buffers.release();
+        *context = attachment->context.release();
+        return {};
+    });
+}
+
+HurrayStatus hurray_lease_state(const HurrayTensorContext* context, HurrayStatus* out) {
+    return guard(__func__, [&]() -> Result<void> {
+        if (context == nullptr) {
+            return missing("context");
+        }
+        if (out == nullptr) {
+            return missing("out");
+        }
+        void* owner = nullptr;
+        if (hurray_tensor_context_owner(context, Lease::release_owner, &owner) != HURRAY_OK) {
+            return fail_field(Errc::InvalidArgument, "context", "was not made by hurray_client_attach");
+        }
+        *out = static_cast<const Lease*>(owner)->state();
+        return {};
+    });
+}
+
+}  // extern "C"

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <exception>
+#include <new>
+#include <string>
+#include <utility>
+
+#include "hurray.h"
+
+#include "libhurray/base/result.hpp"
+
+namespace hurray::client::abi {
+
+[[nodiscard]] inline HurrayStatus report(HurrayStatus status, const char* function, const std::string& message) noexcept {
+    try {
+        hurray_last_error_set((std::string(function) + ": " + message).c_str());
+    } catch (const std::bad_alloc&) {
+        hurray_last_error_set("out of memory");
+    }
+    return status;
+}
+
+/// The one place where C++ exceptions and Results end: runs `body`, a Result<void>, and returns its status. The thread's last
+/// message then names `function` and what went wrong.
+///
+/// `body` writes outputs last, and only on success, so that a failure leaves them untouched.
+template <class Body>
+[[nodiscard]] HurrayStatus guard(const char* function, Body&& body) noexcept {
+    try {
+        Result<void> result = std::forward<Body>(body)();
+        if (result) {
+            return HURRAY_OK;
+        }
+        const Error& error = result.error();
+        const bool names_field = !error.field.empty() && error.message.find(error.field) == std::string::npos;
+        return report(static_cast<HurrayStatus>(error.code), function,
+                      names_field ? error.field + ": " + error.message : error.message);
+    } catch (const std::bad_alloc&) {
+        return report(HURRAY_ERR_INTERNAL, function, "out of memory");
+    } catch (const std::exception& exception) {
+        return report(HURRAY_ERR_INTERNAL_PANIC, function, exception.what());
+    } catch (...) {
+        return report(HURRAY_ERR_INTERNAL_PANIC, function, "an exception of unknown type");
+    }
+}
+
+/// For required pointers: `return missing("options->name");`
+[[nodiscard]] inline tl::unexpected<Error> missing(const char* argument) {
+    return fail(Errc::NullPointer, std::string(argument) + " is null");
+}
+
+}  // namespace hurray::client::abi

@@ -1,0 +1,193 @@
+#include <algorithm>
+#include <cstring>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "hurray_client.h"
+
+#include "client/abi/capsule_info.hpp"
+#include "client/abi/guard.hpp"
+#include "client/abi/handles.hpp"
+#include "client/abi/options.hpp"
+#include "client/event.hpp"
+
+using namespace hurray;
+using namespace hurray::client;
+using namespace hurray::client::abi;
+
+namespace {
+
+/// What both ways of publishing ask for.
+Result<PublishTerms> read_terms(const char* name, const HurrayPublishOptions& options, std::uint32_t known_flags) {
+    if (auto checked = check_flags(options.flags, known_flags, HURRAY_PUBLISH_ONCE | HURRAY_PUBLISH_LINGER); !checked) {
+        return fail(std::move(checked.error()));
+    }
+    const std::pair<bool, const char*> later[] = {{options.access.is_set != 0, "options->access"},
+                                                  {options.retain != 0, "options->retain"},
+                                                  {options.group != 0, "options->group"},
+                                                  {options.linger_ms != 0, "options->linger_ms"}};
+    for (const auto& [is_set, field] : later) {
+        if (auto checked = check_not_yet(is_set, field); !checked) {
+            return fail(std::move(checked.error()));
+        }
+    }
+    PublishTerms terms;
+    if (name != nullptr) {
+        terms.name = name;
+        if (terms.name.empty()) {
+            return fail_field(Errc::InvalidArgument, "name", "is empty; null publishes without a name");
+        }
+    }
+    terms.tell_opened = (options.flags & HURRAY_PUBLISH_TELL_OPENED) != 0;
+    terms.on_event = options.on_event;
+    terms.context = options.context;
+    return terms;
+}
+
+Result<void> publish(HurrayClient& client, std::span<const std::uint8_t> descriptor, Allocation& allocation,
+                     const PublishTerms& terms, HurrayCapsuleInfo* out) {
+    Session& session = *client.session;
+    const auto published = session.publisher().publish(session.connection(), descriptor, allocation, terms);
+    if (!published) {
+        return fail(published.error());
+    }
+    HurrayCapsuleInfo info{};
+    info.capsule = to_c(published->capsule);
+    info.version = published->version;
+    info.byte_size = published->byte_size;
+    write_info(info, out);
+    return {};
+}
+
+/// Copies each buffer of `list` into the allocation's, which was made for it.
+Result<Allocation> copy_of(const HurrayBufferList& list) {
+    std::uint64_t count = 0;
+    hurray_buffer_list_len(&list, &count);
+    if (count == 0 || count > HURRAY_MAX_BUFFERS) {
+        return fail_field(Errc::InvalidArgument, "buffers",
+                          "has " + std::to_string(count) + " buffers; a tensor has 1 to 255");
+    }
+    std::vector<std::uint64_t> sizes(count);
+    std::vector<const void*> data(count);
+    for (std::uint64_t i = 0; i < count; ++i) {
+        HurrayBuffer* buffer = nullptr;
+        void* pointer = nullptr;
+        std::uint8_t device = 0;
+        hurray_buffer_list_get(&list, i, &buffer);
+        hurray_buffer_byte_size(buffer, &sizes[i]);
+        hurray_buffer_data_ptr(buffer, &pointer);
+        hurray_buffer_device_tag(buffer, &device);
+        if (device != HURRAY_DEVICE_CPU) {
+            return fail_field(Errc::Unsupported, "buffers",
+                              "buffer " + std::to_string(i) + " is in device memory, which is not supported yet");
+        }
+        data[i] = pointer;
+    }
+    auto allocation = Allocation::create(sizes);
+    if (allocation) {
+        for (std::size_t i = 0; i < sizes.size(); ++i) {
+            if (sizes[i] > 0) {
+                std::memcpy(allocation->data(i), data[i], sizes[i]);
+            }
+        }
+    }
+    return allocation;
+}
+
+}  // namespace
+
+extern "C" {
+
+HurrayStatus hurray_client_publish(HurrayClient* client, const char* name, const uint8_t* descriptor,
+                                   uint64_t descriptor_len, HurrayAllocation** allocation,
+                                   const HurrayPublishOptions* options, HurrayCapsuleInfo* out) {
+    return guard(__func__, [&]() -> Result<void> {
+        if (client == nullptr) {
+            return missing("client");
+        }
+        if (descriptor == nullptr) {
+            return missing("descriptor");
+        }
+        if (allocation == nullptr || *allocation == nullptr) {
+            return missing("allocation");
+        }
+        const auto given = read_options(options);
+        if (!given) {
+            return fail(given.error());
+        }
+        if ((given->flags & HURRAY_PUBLISH_COPY) != 0) {
+            return fail_field(Errc::InvalidArgument, "options->flags", "COPY is for hurray_client_publish_list");
+        }
+        const auto terms = read_terms(name, *given, HURRAY_PUBLISH_TELL_OPENED);
+        if (!terms) {
+            return fail(terms.error());
+        }
+        if (auto checked = check_info_out(out); !checked) {
+            return checked;
+        }
+        auto result = publish(*client, std::span(descriptor, descriptor_len), (*allocation)->allocation, *terms, out);
+        if (result) {
+            delete *allocation;
+            *allocation = nullptr;
+        }
+        return result;
+    });
+}
+
+HurrayStatus hurray_client_publish_list(HurrayClient* client, const char* name, const uint8_t* descriptor,
+                                        uint64_t descriptor_len, const HurrayBufferList* buffers,
+                                        const HurrayPublishOptions* options, HurrayCapsuleInfo* out) {
+    return guard(__func__, [&]() -> Result<void> {
+        if (client == nullptr) {
+            return missing("client");
+        }
+        if (descriptor == nullptr) {
+            return missing("descriptor");
+        }
+        if (buffers == nullptr) {
+            return missing("buffers");
+        }
+        const auto given = read_options(options);
+        if (!given) {
+            return fail(given.error());
+        }
+        if ((given->flags & HURRAY_PUBLISH_COPY) == 0) {
+            return fail_field(Errc::InvalidArgument, "options->flags",
+                              "ordinary memory can't be shared as it is: fill a hurray_client_allocate, or say COPY");
+        }
+        const auto terms = read_terms(name, *given, HURRAY_PUBLISH_COPY | HURRAY_PUBLISH_TELL_OPENED);
+        if (!terms) {
+            return fail(terms.error());
+        }
+        if (auto checked = check_info_out(out); !checked) {
+            return checked;
+        }
+        auto allocation = copy_of(*buffers);
+        if (!allocation) {
+            return fail(std::move(allocation.error()));
+        }
+        return publish(*client, std::span(descriptor, descriptor_len), *allocation, *terms, out);
+    });
+}
+
+HurrayStatus hurray_client_withdraw(HurrayClient* client, const HurrayCapsuleId* capsule) {
+    return guard(__func__, [&]() -> Result<void> {
+        if (client == nullptr) {
+            return missing("client");
+        }
+        if (capsule == nullptr) {
+            return missing("capsule");
+        }
+        Session& session = *client->session;
+        const wire::CapsuleId id = from_c(*capsule);
+        const auto reply = session.connection().call(wire::Withdraw{id}, {});
+        if (!reply) {
+            return fail(reply.error());
+        }
+        session.publisher().withdrawn(id);
+        return {};
+    });
+}
+
+}  // extern "C"

@@ -1,0 +1,197 @@
+#include "client/address.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+
+#include <poll.h>
+#include <pwd.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+namespace hurray::client {
+
+namespace {
+
+constexpr const char* kSystemSocket = "/run/hurray/hurrayd.sock";
+constexpr const char* kSystemUser = "hurray";
+/// Between two tries: short enough to meet a daemon that is just starting, long enough to cost nothing.
+constexpr std::chrono::milliseconds kFirstRetry{1};
+constexpr std::chrono::milliseconds kLongestRetry{25};
+
+std::optional<uid_t> uid_of_user(const char* name) {
+    std::vector<char> buffer(16 * 1024);
+    passwd entry{};
+    passwd* found = nullptr;
+    if (::getpwnam_r(name, &entry, buffer.data(), buffer.size(), &found) != 0 || found == nullptr) {
+        return std::nullopt;
+    }
+    return found->pw_uid;
+}
+
+std::optional<uid_t> uid_from_environment() {
+    const char* text = std::getenv("HURRAY_DAEMON_UID");
+    if (text == nullptr || *text == '\0') {
+        return std::nullopt;
+    }
+    char* end = nullptr;
+    const unsigned long value = std::strtoul(text, &end, 10);
+    if (*end != '\0' || value > UINT_MAX) {
+        return std::nullopt;
+    }
+    return static_cast<uid_t>(value);
+}
+
+std::optional<uid_t> overflow_uid() {
+    std::ifstream file("/proc/sys/kernel/overflowuid");
+    uid_t uid = 0;
+    if (file >> uid) {
+        return uid;
+    }
+    return std::nullopt;
+}
+
+Result<void> check_listener(int socket, const std::string& path, bool is_explicit) {
+    ucred peer{};
+    socklen_t length = sizeof peer;
+    if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0) {
+        return fail_os(Errc::Protocol, errno, "cannot tell who listens on " + path);
+    }
+    const bool trusted = peer.uid == 0 || peer.uid == ::geteuid() || uid_of_user(kSystemUser) == peer.uid ||
+                         (is_explicit && (uid_from_environment() == peer.uid || overflow_uid() == peer.uid));
+    if (!trusted) {
+        return fail(Errc::NotPermitted, "the daemon on " + path + " belongs to user " + std::to_string(peer.uid) +
+                                            ", which is neither root, nor this user, nor `hurray`: not trusted (set "
+                                            "HURRAY_DAEMON_UID to trust it)");
+    }
+    return {};
+}
+
+enum class Attempt { Connected, Absent, Refused, Full };
+
+struct Tried {
+    Attempt attempt;
+    UniqueFd socket = {};
+};
+
+/// One try at one path. Absent: no such file; Refused: nobody listens; Full: too many are waiting already.
+Result<Tried> try_path(const std::string& path) {
+    sockaddr_un name{};
+    name.sun_family = AF_UNIX;
+    if (path.size() >= sizeof name.sun_path) {
+        Error error{Errc::InvalidArgument, "the socket's path \"" + path + "\" has " + std::to_string(path.size()) +
+                                               " bytes; at most " + std::to_string(sizeof name.sun_path - 1) +
+                                               " are possible"};
+        error.field = "address";
+        return fail(std::move(error));
+    }
+    std::memcpy(name.sun_path, path.data(), path.size());
+    UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (!socket) {
+        return fail_os(Errc::Limit, errno, std::string("cannot make a socket: ") + std::strerror(errno));
+    }
+    int result = 0;
+    do {
+        result = ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&name), sizeof name);
+    } while (result != 0 && errno == EINTR);
+    if (result == 0) {
+        return Tried{Attempt::Connected, std::move(socket)};
+    }
+    switch (errno) {
+        case ENOENT:
+        case ENOTDIR:
+            return Tried{Attempt::Absent};
+        case ECONNREFUSED:
+            return Tried{Attempt::Refused};
+        case EAGAIN:
+            return Tried{Attempt::Full};
+        case EACCES:
+        case EPERM:
+            return fail_os(Errc::NotPermitted, errno,
+                           "not permitted to connect to hurrayd on " + path +
+                               " (the system's daemon admits root and the group `hurray`: ask to be added to it, then "
+                               "log in again)");
+        case EPROTOTYPE:
+            return fail_os(Errc::Protocol, errno, "what listens on " + path + " is no hurrayd: a socket of another type");
+        default:
+            return fail_os(Errc::DaemonUnavailable, errno,
+                           "cannot connect to hurrayd on " + path + ": " + std::strerror(errno));
+    }
+}
+
+tl::unexpected<Error> unavailable(const Address& address, Attempt last) {
+    if (last == Attempt::Full) {
+        return fail(Errc::TimedOut, "hurrayd listens on " + address.paths.back() + ", but takes no connection");
+    }
+    std::string tried;
+    for (const auto& path : address.paths) {
+        tried += (tried.empty() ? "" : ", ") + path;
+    }
+    return fail(Errc::DaemonUnavailable,
+                "hurrayd is not running (tried " + tried +
+                    "): start the service, or run your program under `hurrayctl run --`");
+}
+
+}  // namespace
+
+int poll_timeout(Deadline deadline) {
+    if (!deadline) {
+        return -1;
+    }
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(*deadline - Clock::now()).count();
+    return static_cast<int>(std::clamp<std::int64_t>(left, 0, INT_MAX));
+}
+
+Address find_address(std::string_view argument) {
+    if (!argument.empty()) {
+        return {{std::string(argument)}, true};
+    }
+    if (const char* socket = std::getenv("HURRAY_SOCKET"); socket != nullptr && *socket != '\0') {
+        return {{socket}, true};
+    }
+    Address address;
+    if (const char* runtime = std::getenv("XDG_RUNTIME_DIR"); runtime != nullptr && *runtime != '\0') {
+        address.paths.push_back(std::string(runtime) + "/hurray/hurrayd.sock");
+    }
+    address.paths.emplace_back(kSystemSocket);
+    return address;
+}
+
+Result<UniqueFd> connect_socket(const Address& address, Deadline deadline, const Interrupted& interrupted) {
+    auto pause = kFirstRetry;
+    for (;;) {
+        Attempt last = Attempt::Absent;
+        for (const auto& path : address.paths) {
+            auto tried = try_path(path);
+            if (!tried) {
+                return fail(std::move(tried.error()));
+            }
+            if (tried->attempt == Attempt::Connected) {
+                if (auto checked = check_listener(tried->socket.get(), path, address.is_explicit); !checked) {
+                    return fail(std::move(checked.error()));
+                }
+                return std::move(tried->socket);
+            }
+            last = tried->attempt;
+            if (last != Attempt::Absent) {
+                break;
+            }
+        }
+        const auto now = Clock::now();
+        if (deadline && now >= *deadline) {
+            return unavailable(address, last);
+        }
+        // Nothing tells when a socket appears, so this is the one place that has to look again.
+        const auto until = deadline ? std::min(*deadline, now + pause) : now + pause;
+        if (::poll(nullptr, 0, poll_timeout(until)) < 0 && errno == EINTR && interrupted && interrupted()) {
+            return fail(Errc::Interrupted, "connecting was interrupted");
+        }
+        pause = std::min(pause * 2, kLongestRetry);
+    }
+}
+
+}  // namespace hurray::client

@@ -1,0 +1,98 @@
+#include "client/allocation.hpp"
+
+#include <utility>
+
+#include "libhurray/base/checked_math.hpp"
+
+namespace hurray::client {
+
+namespace {
+
+constexpr std::uint64_t kPage = 4096;
+
+Result<std::uint64_t> too_large() {
+    return fail(Errc::NoSpace, "the buffers together have more bytes than 64 bits can count");
+}
+
+/// Where each buffer goes, and how long the segment must be.
+Result<std::uint64_t> lay_out(std::span<const std::uint64_t> sizes, std::vector<Allocation::Buffer>& buffers) {
+    std::uint64_t end = 0;
+    for (const std::uint64_t size : sizes) {
+        const auto offset = checked_align_up(end, HURRAY_MIN_BUFFER_ALIGNMENT);
+        const auto next = offset ? checked_add(*offset, size) : std::nullopt;
+        if (!next) {
+            return too_large();
+        }
+        buffers.push_back({*offset, size});
+        end = *next;
+    }
+    const auto length = checked_align_up(end, kPage);
+    if (!length) {
+        return too_large();
+    }
+    return *length;
+}
+
+void drop_mapping(void*, void* owner) { delete static_cast<std::shared_ptr<const Mapping>*>(owner); }
+
+Error last_c_error(HurrayStatus status) { return Error{static_cast<Errc>(status), hurray_last_error_message()}; }
+
+}  // namespace
+
+std::byte* empty_buffer_address() noexcept {
+    alignas(kPage) static std::byte nothing[HURRAY_MIN_BUFFER_ALIGNMENT];
+    return nothing;
+}
+
+Result<Allocation> Allocation::create(std::span<const std::uint64_t> sizes) {
+    Allocation made;
+    made.buffers_.reserve(sizes.size());
+    const auto length = lay_out(sizes, made.buffers_);
+    if (!length) {
+        return fail(length.error());
+    }
+    if (*length > 0) {
+        auto segment = WritableSegment::create(*length);
+        if (!segment) {
+            return fail(std::move(segment.error()));
+        }
+        made.segment_ = std::move(*segment);
+    }
+    return made;
+}
+
+std::byte* Allocation::data(std::size_t index) const noexcept {
+    const Buffer& buffer = buffers_[index];
+    return buffer.size == 0 ? empty_buffer_address() : segment_->data() + buffer.offset;
+}
+
+Result<BufferListPtr> make_buffer_list(std::span<const BufferRange> ranges) {
+    HurrayBufferList* made = nullptr;
+    if (const HurrayStatus status = hurray_buffer_list_new(ranges.size(), &made); status != HURRAY_OK) {
+        return fail(last_c_error(status));
+    }
+    BufferListPtr list(made);
+    for (const BufferRange& range : ranges) {
+        std::unique_ptr<std::shared_ptr<const Mapping>> owner;
+        void* data = empty_buffer_address();
+        if (range.size > 0) {
+            owner = std::make_unique<std::shared_ptr<const Mapping>>(range.mapping);
+            data = range.mapping->data() + range.offset;
+        }
+        HurrayBuffer* buffer = nullptr;
+        if (const HurrayStatus status = hurray_buffer_from_ptr(
+                data, range.size, range.alignment, HURRAY_DEVICE_CPU, HURRAY_SYNC_PRODUCER_SYNCED, range.memory_class,
+                owner != nullptr ? drop_mapping : nullptr, owner.get(), &buffer);
+            status != HURRAY_OK) {
+            return fail(last_c_error(status));
+        }
+        static_cast<void>(owner.release());  // the buffer's now
+        if (const HurrayStatus status = hurray_buffer_list_push(list.get(), buffer); status != HURRAY_OK) {
+            hurray_buffer_destroy(buffer);
+            return fail(last_c_error(status));
+        }
+    }
+    return list;
+}
+
+}  // namespace hurray::client

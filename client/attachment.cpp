@@ -1,0 +1,164 @@
+#include "client/attachment.hpp"
+
+#include <utility>
+#include <vector>
+
+#include "libhurray/format/descriptor_reader.hpp"
+#include "libhurray/format/validate.hpp"
+#include "proto/wire/codec.hpp"
+#include "proto/wire/segment_check.hpp"
+
+namespace hurray::client {
+
+namespace {
+
+/// What was granted is the producer's and the daemon's work: whatever is wrong with it, they broke the protocol.
+tl::unexpected<Error> unsound(Error error) {
+    if (error.code != Errc::Unsupported) {
+        error.code = Errc::Protocol;
+        error.message = "what hurrayd granted is not sound: " + error.message;
+    }
+    return fail(std::move(error));
+}
+
+Result<std::vector<std::shared_ptr<const Mapping>>> map_segments(const wire::AttachReply& reply,
+                                                                 const std::vector<UniqueFd>& fds) {
+    std::vector<std::shared_ptr<const Mapping>> mappings;
+    mappings.reserve(reply.segments.size());
+    for (std::size_t i = 0; i < reply.segments.size(); ++i) {
+        const std::string field = "attach.segments[" + std::to_string(i) + "]";
+        if (!reply.segments[i].carries_fd) {
+            return unsound({Errc::Protocol, field + " comes without its descriptor"});
+        }
+        // Every segment carries one, so they come in the order of the segments, and codec has counted them.
+        const int fd = fds[i].get();
+        if (auto checked = wire::check_segment(fd, reply.segments[i], field); !checked) {
+            return unsound(std::move(checked.error()));
+        }
+        auto mapping = Mapping::open_read_only(fd, reply.segments[i].size);
+        if (!mapping) {
+            return fail(std::move(mapping.error()));
+        }
+        mappings.push_back(std::move(*mapping));
+    }
+    return mappings;
+}
+
+/// Where the buffers lie, once all of it is checked.
+Result<std::vector<BufferRange>> find_buffers(const wire::AttachReply& reply, const std::vector<UniqueFd>& fds,
+                                              std::vector<std::shared_ptr<const Mapping>>& mappings) {
+    const std::span bytes(reinterpret_cast<const std::uint8_t*>(reply.descriptor.data()), reply.descriptor.size());
+    const auto view = decode_descriptor(bytes);
+    if (!view) {
+        return unsound(to_error(view.error()));
+    }
+    if (const auto valid = validate_descriptor(*view); !valid) {
+        return unsound(to_error(valid.error()));
+    }
+    std::vector<wire::BufferExtent> extents(view->buffers.size());
+    std::vector<BufferRange> ranges(view->buffers.size());
+    for (std::size_t i = 0; i < ranges.size(); ++i) {
+        const BufferEntry entry = view->buffers[i];
+        if (entry.device != DeviceTag::Cpu) {
+            return fail(Errc::Unsupported, "buffer " + std::to_string(i) + " is not in CPU memory");
+        }
+        extents[i] = {entry.byte_size, entry.alignment};
+        ranges[i].size = entry.byte_size;
+        ranges[i].alignment = entry.alignment;
+        ranges[i].memory_class = static_cast<std::uint8_t>(entry.memory_class);
+    }
+    if (auto checked = wire::check_placements(reply.segments, reply.placements, extents, "attach"); !checked) {
+        return unsound(std::move(checked.error()));
+    }
+    auto mapped = map_segments(reply, fds);
+    if (!mapped) {
+        return fail(std::move(mapped.error()));
+    }
+    mappings = std::move(*mapped);
+    for (std::size_t i = 0; i < ranges.size(); ++i) {
+        if (ranges[i].size > 0) {
+            ranges[i].mapping = mappings[reply.placements[i].segment];
+            ranges[i].offset = reply.placements[i].offset;
+        }
+    }
+    return ranges;
+}
+
+/// A granted lease that has no owner yet; gives it back unless one takes it.
+class Grant {
+  public:
+    Grant(Session& session, std::uint64_t number) : session_(&session), number_(number) {}
+    ~Grant() {
+        if (session_ != nullptr) {
+            session_->connection().lease_opened();
+            session_->connection().release(number_);
+        }
+    }
+    Grant(const Grant&) = delete;
+    Grant& operator=(const Grant&) = delete;
+    void taken() noexcept { session_ = nullptr; }
+
+  private:
+    Session* session_;
+    std::uint64_t number_;
+};
+
+}  // namespace
+
+Result<Attachment> attach(const std::shared_ptr<Session>& session, const AttachTerms& terms) {
+    if (const auto* name = std::get_if<std::string>(&terms.what)) {
+        if (auto checked = wire::check_name(*name, "name"); !checked) {
+            return fail(std::move(checked.error()));
+        }
+    }
+    wire::Attach message;
+    message.lease = session->connection().next_lease_number();
+    message.what = terms.what;
+    message.which = terms.which;
+    message.version = terms.version;
+
+    Connection::CallOptions options;
+    options.timeout_ms = terms.timeout_ms;
+    options.lease = message.lease;
+    auto reply = session->connection().call(message, options);
+    if (!reply) {
+        return fail(std::move(reply.error()));
+    }
+    auto* granted = std::get_if<wire::AttachReply>(&reply->message);
+    if (granted == nullptr) {
+        return fail(Errc::Protocol, "hurrayd answered an attach with something else");
+    }
+    Grant grant(*session, message.lease);
+    std::vector<std::shared_ptr<const Mapping>> mappings;
+    auto ranges = find_buffers(*granted, reply->fds, mappings);
+    reply->fds.clear();  // mapped, or of no use
+    if (!ranges) {
+        return fail(std::move(ranges.error()));
+    }
+    Attachment attachment;
+    attachment.version = granted->version;
+    attachment.access = granted->access;
+    for (const BufferRange& range : *ranges) {
+        attachment.byte_size += range.size;
+    }
+    auto buffers = make_buffer_list(*ranges);
+    if (!buffers) {
+        return fail(std::move(buffers.error()));
+    }
+    attachment.buffers = std::move(*buffers);
+    auto lease = std::make_unique<Lease>(session, message.lease, granted->capsule, std::move(granted->name),
+                                         std::move(mappings));
+    grant.taken();
+    HurrayTensorContext* context = nullptr;
+    if (const HurrayStatus status = hurray_tensor_context_new(
+            HURRAY_C_ABI_VERSION, reinterpret_cast<const std::uint8_t*>(granted->descriptor.data()),
+            granted->descriptor.size(), lease.get(), Lease::release_owner, &context);
+        status != HURRAY_OK) {
+        return fail(Error{static_cast<Errc>(status), hurray_last_error_message()});
+    }
+    attachment.lease = lease.release();
+    attachment.context.reset(context);
+    return attachment;
+}
+
+}  // namespace hurray::client

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+
+#include "hurray.h"
+
+#include "client/allocation.hpp"
+#include "client/session.hpp"
+#include "libhurray/base/result.hpp"
+#include "proto/wire/messages.hpp"
+
+namespace hurray::client {
+
+struct TensorContextDeleter {
+    void operator()(HurrayTensorContext* context) const noexcept { hurray_tensor_context_destroy(&context); }
+};
+using TensorContextPtr = std::unique_ptr<HurrayTensorContext, TensorContextDeleter>;
+
+/// A capsule that this process holds a lease on, mapped and checked.
+struct Attachment {
+    BufferListPtr buffers;
+    TensorContextPtr context;  ///< its owner is `lease`
+    Lease* lease = nullptr;    ///< a loan
+    std::uint64_t version = 0;
+    std::uint64_t byte_size = 0;
+    wire::Access access;
+};
+
+struct AttachTerms {
+    std::variant<std::string, wire::CapsuleId> what;
+    wire::Which which = wire::Which::Latest;
+    std::uint64_t version = 0;
+    std::optional<std::uint64_t> timeout_ms = 0;  ///< absent: for ever
+};
+
+/// Asks for a lease, maps what is granted, and makes libhurray's handles of it. The producer is not trusted, nor the daemon:
+/// seals, sizes, places and descriptor are checked here too, before anything is mapped.
+///
+/// Threads: any.   Blocks: until it is granted, or the terms' timeout.
+/// Fails: NotFound, TimedOut and what else the daemon says; Limit; Unsupported; Protocol if what was granted is not sound.
+/// Nothing is held after a failure.
+[[nodiscard]] Result<Attachment> attach(const std::shared_ptr<Session>& session, const AttachTerms& terms);
+
+}  // namespace hurray::client

@@ -1,0 +1,743 @@
+#include "client/connection.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include <poll.h>
+#include <semaphore.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+
+#include "libhurray/base/check.hpp"
+#include "proto/wire/codec.hpp"
+#include "proto/wire/packet_socket.hpp"
+
+namespace hurray::client {
+
+namespace {
+
+/// Packets that the pump reads before it runs what they set off.
+constexpr int kPumpBatch = 16;
+
+Error connection_lost(std::string why) { return Error{Errc::ConnectionLost, std::move(why)}; }
+
+void set_eventfd(int fd) noexcept {
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const auto written = ::write(fd, &one, sizeof one);  // full means set already
+}
+
+void clear_eventfd(int fd) noexcept {
+    std::uint64_t count = 0;
+    [[maybe_unused]] const auto read = ::read(fd, &count, sizeof count);
+}
+
+}  // namespace
+
+/// A request that some thread waits for. Lives on that thread's stack.
+///
+/// The semaphore and not a condition variable: a signal ends its wait, so that Ctrl-C reaches a thread that isn't the reader.
+struct Connection::Call {
+    Call() { HURRAY_CHECK(::sem_init(&turn, 0, 0) == 0); }
+    ~Call() { ::sem_destroy(&turn); }
+    Call(const Call&) = delete;
+    Call& operator=(const Call&) = delete;
+
+    std::uint64_t request_id = 0;
+    const CallOptions* options = nullptr;
+    sem_t turn;             ///< posted when the call is done, and when it is its thread's turn to read
+    bool sleeping = false;  ///< its thread waits for that
+    std::optional<Result<Reply>> result;
+};
+
+/// A call on the connection's books, from before it is sent until its thread leaves, however it leaves.
+class Connection::Registration {
+  public:
+    Registration(Connection& connection, Lock& lock, Call& call) : connection_(connection), lock_(lock), call_(call) {
+        connection_.calls_.push_back(&call_);
+        ++connection_.waiters_;
+        connection_.update_interest(lock_);
+    }
+    ~Registration() {
+        if (!lock_.owns_lock()) {
+            lock_.lock();
+        }
+        connection_.calls_.remove(&call_);  // not there any more if it was answered
+        --connection_.waiters_;
+        if (!connection_.reading_) {
+            connection_.hand_over(lock_);  // its turn may have come just now
+        }
+        connection_.update_interest(lock_);
+    }
+    Registration(const Registration&) = delete;
+    Registration& operator=(const Registration&) = delete;
+
+  private:
+    Connection& connection_;
+    Lock& lock_;
+    Call& call_;
+};
+
+/// The right to read the socket, while it lasts.
+class Connection::ReaderTurn {
+  public:
+    ReaderTurn(Connection& connection, Lock& lock, bool is_pump) : connection_(connection), lock_(lock) {
+        HURRAY_DCHECK(!connection_.reading_);
+        connection_.reading_ = true;
+        connection_.pump_reads_ = is_pump;
+    }
+    ~ReaderTurn() {
+        if (!lock_.owns_lock()) {
+            lock_.lock();
+        }
+        connection_.reading_ = false;
+        connection_.pump_reads_ = false;
+        connection_.hand_over(lock_);
+    }
+    ReaderTurn(const ReaderTurn&) = delete;
+    ReaderTurn& operator=(const ReaderTurn&) = delete;
+
+  private:
+    Connection& connection_;
+    Lock& lock_;
+};
+
+// ---- Opening --------------------------------------------------------------------------------------------------------
+
+Connection::Connection(UniqueFd socket, UniqueFd epoll, UniqueFd wake, UniqueFd kick, Interrupted interrupted)
+    : socket_(std::move(socket)),
+      epoll_(std::move(epoll)),
+      wake_(std::move(wake)),
+      kick_(std::move(kick)),
+      interrupted_(std::move(interrupted)),
+      buffer_(wire::kMaxPacketBytes) {}
+
+Result<std::unique_ptr<Connection>> Connection::open(const Address& address, Deadline deadline, const Greeting& greeting,
+                                                     Interrupted interrupted) {
+    auto socket = connect_socket(address, deadline, interrupted);
+    if (!socket) {
+        return fail(std::move(socket.error()));
+    }
+    UniqueFd epoll(::epoll_create1(EPOLL_CLOEXEC));
+    UniqueFd wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    UniqueFd kick(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (!epoll || !wake || !kick) {
+        return fail_os(Errc::Limit, errno, std::string("cannot make the connection's descriptors: ") + std::strerror(errno));
+    }
+    epoll_event on_wake{};
+    on_wake.events = EPOLLIN;
+    epoll_event on_socket{};  // the level is set by update_interest
+    if (::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, wake.get(), &on_wake) != 0 ||
+        ::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, socket->get(), &on_socket) != 0) {
+        return fail_os(Errc::Limit, errno, std::string("cannot watch the connection: ") + std::strerror(errno));
+    }
+    std::unique_ptr<Connection> connection(
+        new Connection(std::move(*socket), std::move(epoll), std::move(wake), std::move(kick), std::move(interrupted)));
+    if (auto greeted = connection->greet(greeting); !greeted) {
+        return fail(std::move(greeted.error()));
+    }
+    Lock lock(connection->mutex_);
+    connection->update_interest(lock);
+    return connection;
+}
+
+Result<wire::Received> Connection::receive_until(Deadline deadline) {
+    for (;;) {
+        auto received = wire::receive_packet(socket_.get(), buffer_);
+        if (!received || (received->kind != wire::Received::Kind::WouldBlock &&
+                          received->kind != wire::Received::Kind::Interrupted &&
+                          received->kind != wire::Received::Kind::Reset)) {
+            return received;
+        }
+        pollfd readable{socket_.get(), POLLIN, 0};
+        const int ready = ::poll(&readable, 1, poll_timeout(deadline));
+        if (ready == 0) {
+            return fail(Errc::TimedOut, "somebody listens on hurrayd's socket, but does not answer");
+        }
+        if (ready < 0 && errno == EINTR && interrupted_ && interrupted_()) {
+            return fail(Errc::Interrupted, "connecting was interrupted");
+        }
+    }
+}
+
+Result<void> Connection::greet(const Greeting& greeting) {
+    wire::Hello hello;
+    hello.version_min = wire::kProtocolVersionMin;
+    hello.version_max = wire::kProtocolVersionMax;
+    hello.client_name = greeting.client_name;
+    if (::getrandom(hello.session.bytes.data(), hello.session.bytes.size(), 0) !=
+        static_cast<ssize_t>(hello.session.bytes.size())) {
+        return fail_os(Errc::Internal, errno, "the kernel gives no random bytes");
+    }
+    wire::Request request{++last_request_, std::nullopt, std::move(hello)};
+    wire::encode(request, encoded_);
+    auto sent = wire::send_packet(socket_.get(), std::as_bytes(std::span(encoded_)), {});
+    if (!sent) {
+        return fail(std::move(sent.error()));
+    }
+    auto received = receive_until(greeting.answer_deadline);
+    if (!received) {
+        return fail(std::move(received.error()));
+    }
+    if (received->kind == wire::Received::Kind::End) {
+        return fail(connection_lost("hurrayd ended the connection without an answer"));
+    }
+    auto packet = wire::decode_packet(std::span(buffer_).first(received->size), received->fds.size());
+    if (!packet) {
+        return fail(Errc::Protocol, "what listens there is no hurrayd: " + packet.error().message);
+    }
+    if (auto* reply = std::get_if<wire::HelloReply>(&packet->message)) {
+        hello_ = *reply;
+        return {};
+    }
+    if (auto* error = std::get_if<Error>(&packet->message)) {
+        return fail(std::move(*error));
+    }
+    if (auto* closing = std::get_if<wire::Closing>(&packet->message)) {
+        return fail(std::move(closing->error));
+    }
+    return fail(Errc::Protocol, "what listens there is no hurrayd: its first packet answers nothing");
+}
+
+void Connection::close_in_child() noexcept {
+    for (const int fd : {socket_.get(), epoll_.get(), wake_.get(), kick_.get()}) {
+        ::close(fd);
+    }
+}
+
+void Connection::set_sink(EventSink* sink) {
+    const Lock lock(mutex_);
+    sink_ = sink;
+}
+
+// ---- Asking ---------------------------------------------------------------------------------------------------------
+
+Result<Connection::Reply> Connection::call(wire::RequestMessage message, const CallOptions& options) {
+    if (in_child()) {
+        return fail(Errc::Forked, "this client belongs to the parent process: connect again in the child");
+    }
+    Call call;
+    call.options = &options;
+    Lock lock(mutex_);
+    if (closed_) {
+        return fail(Errc::Closed, "this client was closed");
+    }
+    if (end_) {
+        return fail(*end_);
+    }
+    wire::Request request{++last_request_, options.timeout_ms, std::move(message)};
+    call.request_id = request.request_id;
+    {
+        const Registration registration(*this, lock, call);
+        if (auto sent = send(lock, request, options.fds); !sent) {
+            return fail(std::move(sent.error()));
+        }
+        if (auto waited = wait_for(lock, call, options); !waited) {
+            return fail(std::move(waited.error()));
+        }
+    }
+    lock.unlock();
+    if (*call.result) {
+        if (auto* error = std::get_if<Error>(&(*call.result)->message)) {
+            return fail(std::move(*error));
+        }
+    }
+    return std::move(*call.result);
+}
+
+void Connection::post(wire::RequestMessage message) noexcept {
+    if (in_child()) {
+        return;
+    }
+    try {
+        Lock lock(mutex_);
+        if (end_) {
+            return;
+        }
+        wire::Request request{++last_request_, std::nullopt, std::move(message)};
+        [[maybe_unused]] const auto sent = send(lock, request, {});
+    } catch (const std::bad_alloc&) {
+        // Nobody waits for it; what it would have tidied up ends with the connection.
+    }
+}
+
+Result<void> Connection::send(Lock& held, wire::Request& request, std::span<const int> fds) {
+    wire::encode(request, encoded_);
+    if (outgoing_.empty()) {
+        auto sent = wire::send_packet(socket_.get(), std::as_bytes(std::span(encoded_)), fds);
+        if (!sent) {
+            return fail(std::move(sent.error()));
+        }
+        switch (*sent) {
+            case wire::Sent::Done:
+                return {};
+            case wire::Sent::Gone:
+                return {};  // the reader will come to the end, after what the daemon had still said
+            case wire::Sent::TooManyInFlight:
+                return fail(Errc::Limit, "too many descriptors of this user are on their way to other processes; the "
+                                         "limit is RLIMIT_NOFILE");
+            case wire::Sent::WouldBlock:
+                break;
+        }
+    }
+    Outgoing waiting{request.request_id, encoded_, {}};
+    for (const int fd : fds) {
+        UniqueFd copy(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
+        if (!copy) {
+            return fail_os(Errc::Limit, errno, std::string("cannot duplicate a descriptor: ") + std::strerror(errno));
+        }
+        waiting.fds.push_back(std::move(copy));
+    }
+    outgoing_.push_back(std::move(waiting));
+    if (reading_) {
+        set_eventfd(kick_.get());  // the reader waits for writability too, from now on
+    }
+    update_interest(held);
+    return {};
+}
+
+void Connection::flush(Lock& held) {
+    while (!outgoing_.empty()) {
+        const Outgoing& next = outgoing_.front();
+        std::vector<int> fds;
+        std::transform(next.fds.begin(), next.fds.end(), std::back_inserter(fds), [](const auto& fd) { return fd.get(); });
+        const auto sent = wire::send_packet(socket_.get(), std::as_bytes(std::span(next.bytes)), fds);
+        if (sent && *sent == wire::Sent::WouldBlock) {
+            return;
+        }
+        outgoing_.pop_front();
+    }
+    flush_releases(held);
+    update_interest(held);
+}
+
+void Connection::flush_releases(Lock& held) {
+    while (!releases_.empty() && outgoing_.empty() && !end_) {
+        const std::size_t allowed = hello_.limits.unacked_releases - std::min<std::size_t>(
+                                        hello_.limits.unacked_releases, unacked_leases_);
+        const std::size_t count = std::min({releases_.size(), allowed, wire::kMaxReleaseLeases});
+        if (count == 0) {
+            return;  // the next Done makes room
+        }
+        const auto last = releases_.begin() + static_cast<std::ptrdiff_t>(count);
+        wire::Request request{++last_request_, std::nullopt, wire::Release{{releases_.begin(), last}}};
+        unacked_.emplace(request.request_id, count);
+        unacked_leases_ += count;
+        releases_.erase(releases_.begin(), last);
+        if (!send(held, request, {})) {
+            return;  // the connection is about to end, and the leases with it
+        }
+    }
+}
+
+void Connection::lease_opened() noexcept {
+    const Lock lock(mutex_);
+    ++open_leases_;
+}
+
+void Connection::release(std::uint64_t lease) noexcept {
+    if (in_child()) {
+        return;
+    }
+    try {
+        Lock lock(mutex_);
+        --open_leases_;
+        if (!end_) {
+            releases_.push_back(lease);
+            flush_releases(lock);
+        }
+        if (outlived_and_idle(lock)) {
+            wake_pump(lock);
+        }
+    } catch (const std::bad_alloc&) {
+        // Said at the latest by the connection's end.
+    }
+}
+
+void Connection::abandon(Lock& held, Call& call, std::uint64_t lease) {
+    const auto unsent = std::find_if(outgoing_.begin(), outgoing_.end(), [&](const Outgoing& waiting) {
+        return waiting.request_id == call.request_id;
+    });
+    if (unsent != outgoing_.end()) {
+        outgoing_.erase(unsent);
+        return;
+    }
+    abandoned_.emplace(call.request_id, lease);
+    wire::Request cancel{++last_request_, std::nullopt, wire::Cancel{call.request_id}};
+    [[maybe_unused]] const auto sent = send(held, cancel, {});
+}
+
+void Connection::close_calls() {
+    if (in_child()) {
+        return;
+    }
+    Lock lock(mutex_);
+    closed_ = true;
+    for (Call* call : calls_) {
+        abandon(lock, *call, call->options->lease);
+    }
+    fail_calls(lock, Error{Errc::Closed, "this client was closed"});
+    wake_pump(lock);
+}
+
+// ---- Waiting --------------------------------------------------------------------------------------------------------
+
+Result<void> Connection::wait_for(Lock& lock, Call& call, const CallOptions& options) {
+    while (!call.result) {
+        bool signalled = false;
+        if (!reading_) {
+            const ReaderTurn turn(*this, lock, false);
+            signalled = !read_until_done(lock, call);
+        } else {
+            call.sleeping = true;
+            lock.unlock();
+            signalled = ::sem_wait(&call.turn) != 0;
+            lock.lock();
+            call.sleeping = false;
+        }
+        if (signalled && !call.result && options.interruptible && interrupted_) {
+            // The user's code runs now: it may call the library, and must find the socket served.
+            --waiters_;
+            if (!reading_) {
+                hand_over(lock);
+            }
+            update_interest(lock);
+            lock.unlock();
+            const bool stop = interrupted_();
+            lock.lock();
+            ++waiters_;
+            update_interest(lock);
+            if (stop && !call.result) {
+                abandon(lock, call, options.lease);
+                return fail(Errc::Interrupted, "the wait was interrupted");
+            }
+        }
+    }
+    return {};
+}
+
+/// Reads until `call` has its reply; false if a signal came first.
+bool Connection::read_until_done(Lock& lock, const Call& call) {
+    while (!call.result) {
+        const short events = static_cast<short>(outgoing_.empty() ? POLLIN : POLLIN | POLLOUT);
+        pollfd fds[] = {{socket_.get(), events, 0}, {kick_.get(), POLLIN, 0}};
+        lock.unlock();
+        const int ready = ::poll(fds, 2, -1);
+        const bool signalled = ready < 0 && errno == EINTR;
+        lock.lock();
+        if (signalled) {
+            return false;
+        }
+        if (fds[1].revents != 0) {
+            clear_eventfd(kick_.get());
+        }
+        if ((fds[0].revents & POLLOUT) != 0) {
+            flush(lock);
+        }
+        if ((fds[0].revents & ~POLLOUT) != 0 && !call.result) {
+            read_packets(lock, 1);
+        }
+    }
+    return true;
+}
+
+/// Nobody reads now: if somebody sleeps without a reply, it is that one's turn.
+void Connection::hand_over([[maybe_unused]] Lock& held) {
+    const auto sleeper = std::find_if(calls_.begin(), calls_.end(), [](const Call* call) { return call->sleeping; });
+    if (sleeper != calls_.end()) {
+        ::sem_post(&(*sleeper)->turn);
+    }
+}
+
+void Connection::finish([[maybe_unused]] Lock& held, Call& call) {
+    HURRAY_DCHECK(call.result.has_value());
+    ::sem_post(&call.turn);
+}
+
+void Connection::fail_calls(Lock& held, const Error& reason) {
+    for (Call* call : std::exchange(calls_, {})) {
+        call->result = fail(reason);
+        finish(held, *call);
+    }
+    if (reading_) {
+        set_eventfd(kick_.get());
+    }
+}
+
+// ---- Reading --------------------------------------------------------------------------------------------------------
+
+/// Reads at most `most` packets, as the one reader.
+void Connection::read_packets(Lock& lock, int most) {
+    using Kind = wire::Received::Kind;
+    HURRAY_DCHECK(reading_);
+    for (int i = 0; i < most && !end_; ++i) {
+        lock.unlock();
+        auto received = wire::receive_packet(socket_.get(), buffer_);
+        lock.lock();
+        if (!received) {
+            return end(lock, connection_lost("the connection to hurrayd broke: " + received.error().message));
+        }
+        switch (received->kind) {
+            case Kind::WouldBlock:
+                return;
+            case Kind::Interrupted:
+            case Kind::Reset:
+                continue;
+            case Kind::End:
+                return end(lock, connection_lost(last_words_ ? "hurrayd ended the connection: " + last_words_->message
+                                                             : "hurrayd ended the connection"));
+            case Kind::Packet:
+                handle(lock, std::move(*received));
+        }
+    }
+}
+
+void Connection::handle(Lock& lock, wire::Received&& received) {
+    lock.unlock();
+    const bool fds_missing = received.fds_missing;
+    auto packet = received.truncated ? fail(Errc::Protocol, "a packet over the limit")
+                                     : wire::decode_packet(std::span(buffer_).first(received.size),
+                                                           fds_missing ? wire::kAnyFdCount : received.fds.size());
+    lock.lock();
+    if (!packet) {
+        if (packet.error().code != Errc::Unsupported) {
+            end(lock, Error{Errc::Protocol, "hurrayd broke the protocol: " + packet.error().message});
+        }
+        return;  // an event of a newer daemon
+    }
+    if (packet->request_id == 0) {
+        handle_event(lock, std::move(packet->message));
+    } else {
+        handle_reply(lock, std::move(*packet), std::move(received.fds), fds_missing);
+    }
+}
+
+void Connection::handle_event(Lock& lock, wire::PacketMessage&& event) {
+    if (auto* closing = std::get_if<wire::Closing>(&event)) {
+        last_words_ = std::move(closing->error);
+        return;
+    }
+    if (sink_ == nullptr) {
+        return;
+    }
+    std::vector<Notice> notices;
+    lock.unlock();
+    sink_->on_event(std::move(event), notices);
+    lock.lock();
+    queue_notices(lock, std::move(notices));
+}
+
+void Connection::handle_reply(Lock& lock, wire::Packet&& packet, std::vector<UniqueFd>&& fds, bool fds_missing) {
+    const bool granted = std::holds_alternative<wire::AttachReply>(packet.message);
+    const auto found = std::find_if(calls_.begin(), calls_.end(),
+                                    [&](const Call* call) { return call->request_id == packet.request_id; });
+    if (found != calls_.end()) {
+        Call& call = **found;
+        calls_.erase(found);
+        if (call.options->on_reply) {
+            lock.unlock();
+            call.options->on_reply(packet.message);
+            lock.lock();
+        }
+        if (fds_missing) {
+            // Nothing that came with it is used; the lease goes back, so the same attach again brings them again.
+            if (granted) {
+                releases_.push_back(call.options->lease);
+                flush_releases(lock);
+            }
+            Error error{Errc::Limit, "this process has too few descriptors free for what hurrayd sent; the limit is "
+                                     "RLIMIT_NOFILE"};
+            error.limit_name = "RLIMIT_NOFILE";
+            call.result = fail(std::move(error));
+        } else {
+            call.result = Reply{std::move(packet.message), std::move(fds)};
+        }
+        finish(lock, call);
+        return;
+    }
+    if (const auto release = unacked_.find(packet.request_id); release != unacked_.end()) {
+        unacked_leases_ -= release->second;
+        unacked_.erase(release);
+        flush_releases(lock);
+        return;
+    }
+    if (const auto late = abandoned_.find(packet.request_id); late != abandoned_.end()) {
+        if (granted) {
+            releases_.push_back(late->second);
+            flush_releases(lock);
+        }
+        abandoned_.erase(late);
+    }
+}
+
+void Connection::end(Lock& lock, Error reason) {
+    if (end_) {
+        return;
+    }
+    end_ = reason;
+    outgoing_.clear();
+    releases_.clear();
+    ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, socket_.get(), nullptr);
+    if (sink_ != nullptr) {
+        std::vector<Notice> notices;
+        lock.unlock();
+        sink_->on_end(reason, notices);
+        lock.lock();
+        queue_notices(lock, std::move(notices));
+    }
+    fail_calls(lock, reason);
+    wake_pump(lock);  // a waiting dispatch() has to learn of it
+}
+
+void Connection::update_interest([[maybe_unused]] Lock& held) {
+    std::uint32_t interest = 0;
+    if (waiters_ == 0) {
+        interest = outgoing_.empty() ? EPOLLIN : EPOLLIN | EPOLLOUT;
+    }
+    if (interest == interest_ || end_) {
+        return;
+    }
+    interest_ = interest;
+    epoll_event event{};
+    event.events = interest;
+    HURRAY_CHECK(::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, socket_.get(), &event) == 0);
+}
+
+// ---- The pump -------------------------------------------------------------------------------------------------------
+
+void Connection::queue_notices([[maybe_unused]] Lock& held, std::vector<Notice>&& notices) {
+    if (notices.empty()) {
+        return;
+    }
+    std::move(notices.begin(), notices.end(), std::back_inserter(notices_));
+    wake_pump(held);
+}
+
+void Connection::wake_pump([[maybe_unused]] Lock& held) noexcept {
+    if (!pump_reads_ && !wake_set_) {  // if it reads, it is awake
+        set_eventfd(wake_.get());
+        wake_set_ = true;
+    }
+}
+
+/// Sleeps until there is something to do, and reads if nobody else does. False if a signal came first.
+bool Connection::pump(Lock& lock, Deadline deadline) {
+    epoll_event events[2];
+    const int timeout = notices_.empty() ? poll_timeout(deadline) : 0;
+    lock.unlock();
+    const int ready = ::epoll_wait(epoll_.get(), events, 2, timeout);
+    const bool signalled = ready < 0 && errno == EINTR;
+    lock.lock();
+    if (wake_set_) {
+        clear_eventfd(wake_.get());
+        wake_set_ = false;
+    }
+    if (!signalled && ready > 0 && waiters_ == 0 && !reading_ && !end_) {
+        const ReaderTurn turn(*this, lock, true);
+        flush(lock);
+        read_packets(lock, kPumpBatch);
+    }
+    return !signalled;
+}
+
+std::size_t Connection::run_notices(Lock& lock) {
+    std::size_t told = 0;
+    while (!notices_.empty()) {
+        Notice notice = std::move(notices_.front());
+        notices_.pop_front();
+        lock.unlock();
+        told += notice() ? 1U : 0U;
+        notice = nullptr;  // what it kept alive goes without a lock
+        lock.lock();
+    }
+    return told;
+}
+
+Result<std::size_t> Connection::dispatch(Deadline deadline) {
+    if (in_child()) {
+        return fail(Errc::Forked, "this client belongs to the parent process: connect again in the child");
+    }
+    Lock lock(mutex_);
+    const bool was_closed = closed_;
+    for (;;) {
+        if (const std::size_t told = run_notices(lock); told > 0) {
+            return told;
+        }
+        if (end_) {
+            return fail(*end_);
+        }
+        if (closed_ != was_closed) {
+            return fail(Errc::Closed, "this client was closed");
+        }
+        const bool last_look = deadline && Clock::now() >= *deadline;
+        if (!pump(lock, deadline) && interrupted_) {
+            lock.unlock();
+            const bool stop = interrupted_();
+            lock.lock();
+            if (stop) {
+                return fail(Errc::Interrupted, "the wait was interrupted");
+            }
+        }
+        if (last_look && notices_.empty() && !end_) {
+            return std::size_t{0};
+        }
+    }
+}
+
+bool Connection::outlived_and_idle([[maybe_unused]] Lock& held) const {
+    return outlives_client_ && (end_ || (open_leases_ == 0 && releases_.empty() && outgoing_.empty()));
+}
+
+void Connection::run_background_pump() {
+    Lock lock(mutex_);
+    while (!stop_pump_ && !outlived_and_idle(lock)) {
+        [[maybe_unused]] const bool unsignalled = pump(lock, std::nullopt);
+        run_notices(lock);
+    }
+}
+
+void Connection::start_background_pump() {
+    pump_ = std::thread([this] { run_background_pump(); });
+}
+
+void Connection::stop_background_pump() {
+    if (!pump_.joinable()) {
+        return;
+    }
+    {
+        Lock lock(mutex_);
+        stop_pump_ = true;
+        wake_pump(lock);
+    }
+    pump_.join();
+    const Lock lock(mutex_);
+    stop_pump_ = false;
+}
+
+void Connection::outlive_client(std::shared_ptr<void> owner) {
+    std::deque<Notice> untold;  // nobody is left to be told; what they keep alive goes without a lock
+    {
+        Lock lock(mutex_);
+        untold.swap(notices_);
+        outlives_client_ = true;
+        if (outlived_and_idle(lock)) {
+            return;
+        }
+    }
+    std::thread([this, owner = std::move(owner)] { run_background_pump(); }).detach();
+}
+
+bool Connection::has_ended() const {
+    const Lock lock(mutex_);
+    return end_.has_value();
+}
+
+std::size_t Connection::open_leases() const {
+    const Lock lock(mutex_);
+    return open_leases_;
+}
+
+}  // namespace hurray::client

@@ -1,0 +1,207 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "client/address.hpp"
+#include "client/fork_guard.hpp"
+#include "libhurray/base/result.hpp"
+#include "libhurray/base/unique_fd.hpp"
+#include "proto/wire/messages.hpp"
+#include "proto/wire/packet_socket.hpp"
+
+namespace hurray::client {
+
+/// What an event leaves to be done without a lock: mostly a callback of the user's. Returns whether it told the user
+/// something; one that only lets something go returns false.
+using Notice = std::function<bool()>;
+
+/// Who books what the daemon says without having been asked.
+class EventSink {
+  public:
+    /// Books `event` and appends what is to be done about it. Called in the order of the events by whichever thread reads,
+    /// without a lock of the connection.
+    virtual void on_event(wire::PacketMessage&& event, std::vector<Notice>& notices) = 0;
+    /// The connection has ended; no event comes after this. Called once.
+    virtual void on_end(const Error& reason, std::vector<Notice>& notices) = 0;
+
+  protected:
+    ~EventSink() = default;
+};
+
+/// One conversation with the daemon: requests and their replies, events, releases.
+///
+/// **Who reads the socket.** The thread that waits for a reply reads the socket itself and hands on what belongs to others, so
+/// a request costs no hop between threads. If several wait, one reads and the others sleep until their reply is there or it
+/// is their turn to read. Only while nobody waits the *pump* reads: a background thread, or the user in dispatch(). At most
+/// one thread reads at a time (`reading_`), which keeps the order of events.
+///
+/// The pump sleeps in an epoll over the socket and an eventfd (`wake_`) that is set while notices are queued. While somebody
+/// waits for a reply, the socket is out of that epoll, so that the pump is not woken for what is not its own; a waiter that
+/// reads an event wakes the pump for it. A reader sleeps in a poll over the socket and another eventfd (`kick_`), with which
+/// others tell it that its call has been ended or that there is something to be written.
+///
+/// **End.** At the end or an error of the socket every waiting call fails, and each later one, with ConnectionLost.
+///
+/// Owner: a Session. In a forked child it must not be destroyed: its locks and its thread belong to the parent.
+/// Threads: any, at any time, except for dispatch(): one at a time, and not beside a background pump.
+class Connection final : private ForkGuard {
+  public:
+    struct Greeting {
+        std::string client_name;
+        Deadline answer_deadline;  ///< for the daemon's answer, once somebody takes the connection
+    };
+
+    /// Connects, says Hello with a fresh session and reads the answer.
+    /// Fails: as connect_socket does; Protocol; TimedOut; Interrupted; whatever the daemon refuses with.
+    [[nodiscard]] static Result<std::unique_ptr<Connection>> open(const Address& address, Deadline deadline,
+                                                                  const Greeting& greeting, Interrupted interrupted);
+
+    ~Connection() = default;
+    Connection(const Connection&) = delete;
+    Connection& operator=(const Connection&) = delete;
+
+    /// Sets who books the events; null: nobody, they are dropped. No thread may be inside a call or the pump.
+    void set_sink(EventSink* sink);
+
+    struct Reply {
+        wire::PacketMessage message;
+        std::vector<UniqueFd> fds;
+    };
+
+    struct CallOptions {
+        std::span<const int> fds = {};                        ///< loans, sent with the request
+        std::optional<std::uint64_t> timeout_ms = std::nullopt;  ///< the daemon's: Request.timeout_ms
+        bool interruptible = true;
+        std::uint64_t lease = 0;  ///< of an attach: released if it is granted after the caller gave up
+        /// Runs on the reading thread, before any later packet is looked at, without a lock.
+        std::function<void(const wire::PacketMessage&)> on_reply = {};
+    };
+
+    /// Sends `message` and waits for its reply.
+    /// Fails: whatever Error the daemon answers; ConnectionLost; Closed; Forked; Interrupted: the request is cancelled, and a
+    /// lease that is granted all the same is released.
+    [[nodiscard]] Result<Reply> call(wire::RequestMessage message, const CallOptions& options);
+
+    /// Sends a request whose reply nobody waits for. Never blocks; does nothing once the connection has ended.
+    void post(wire::RequestMessage message) noexcept;
+
+    /// A number for a lease, never given twice.
+    [[nodiscard]] std::uint64_t next_lease_number() noexcept { return ++last_lease_; }
+    /// A granted lease has found its owner, who keeps the connection alive until release().
+    void lease_opened() noexcept;
+    /// Gives a lease back. Never blocks: what can't be sent now is sent by the next who reads or writes.
+    void release(std::uint64_t lease) noexcept;
+
+    /// Ends every waiting call, and each later one, with Closed; waiting requests are cancelled at the daemon. Leases and
+    /// post() go on.
+    void close_calls();
+
+    void start_background_pump();
+    /// Ends the background pump and waits for it, if there is one.
+    void stop_background_pump();
+    /// For when the client object goes: lets a pump of its own serve the connection until its last lease is released and all
+    /// is sent. That pump holds `owner`, which owns this connection. Notices that are queued are dropped. Call without a pump.
+    void outlive_client(std::shared_ptr<void> owner);
+
+    /// Descriptor to poll: the pump has work. A loan.
+    [[nodiscard]] int poll_fd() const noexcept { return epoll_.get(); }
+
+    /// Does the pump's work on this thread until the user was told something, or `deadline`. Returns how many notices told
+    /// something. Fails: Interrupted; Closed, by close_calls() meanwhile; ConnectionLost, once nothing is left to tell; Forked.
+    [[nodiscard]] Result<std::size_t> dispatch(Deadline deadline);
+
+    [[nodiscard]] const wire::HelloReply& hello() const noexcept { return hello_; }
+    /// Whether the connection still stands.
+    [[nodiscard]] bool has_ended() const;
+    [[nodiscard]] std::size_t open_leases() const;
+    using ForkGuard::in_child;
+
+  private:
+    struct Call;
+    class Registration;
+    class ReaderTurn;
+    struct Outgoing {
+        std::uint64_t request_id;
+        std::string bytes;
+        std::vector<UniqueFd> fds;
+    };
+    using Lock = std::unique_lock<std::mutex>;
+
+    Connection(UniqueFd socket, UniqueFd epoll, UniqueFd wake, UniqueFd kick, Interrupted interrupted);
+    void close_in_child() noexcept override;
+
+    [[nodiscard]] Result<void> greet(const Greeting& greeting);
+    [[nodiscard]] Result<wire::Received> receive_until(Deadline deadline);
+
+    // With the mutex held.
+    [[nodiscard]] Result<void> send(Lock& held, wire::Request& request, std::span<const int> fds);
+    void flush(Lock& held);
+    void flush_releases(Lock& held);
+    void update_interest(Lock& held);
+    void hand_over(Lock& held);
+    void finish(Lock& held, Call& call);
+    void fail_calls(Lock& held, const Error& reason);
+    void wake_pump(Lock& held) noexcept;
+    void queue_notices(Lock& held, std::vector<Notice>&& notices);
+    void abandon(Lock& held, Call& call, std::uint64_t lease);
+    [[nodiscard]] bool outlived_and_idle(Lock& held) const;
+
+    // With the mutex held, given up in between.
+    [[nodiscard]] Result<void> wait_for(Lock& lock, Call& call, const CallOptions& options);
+    [[nodiscard]] bool read_until_done(Lock& lock, const Call& call);
+    void read_packets(Lock& lock, int most);
+    void handle(Lock& lock, wire::Received&& received);
+    void handle_event(Lock& lock, wire::PacketMessage&& event);
+    void handle_reply(Lock& lock, wire::Packet&& packet, std::vector<UniqueFd>&& fds, bool fds_missing);
+    void end(Lock& lock, Error reason);
+    [[nodiscard]] bool pump(Lock& lock, Deadline deadline);
+    std::size_t run_notices(Lock& lock);
+    void run_background_pump();
+
+    const UniqueFd socket_;
+    const UniqueFd epoll_;
+    const UniqueFd wake_;
+    const UniqueFd kick_;
+    const Interrupted interrupted_;
+    wire::HelloReply hello_;
+    std::atomic<std::uint64_t> last_lease_{0};
+    std::vector<std::byte> buffer_;  ///< of whoever reads
+    std::thread pump_;
+
+    mutable std::mutex mutex_;
+    EventSink* sink_ = nullptr;
+    std::list<Call*> calls_;            ///< without their reply, oldest first
+    std::size_t waiters_ = 0;           ///< threads that read, or sleep until it is their turn
+    bool reading_ = false;              ///< some thread is the reader
+    bool pump_reads_ = false;           ///< and it is the pump
+    bool closed_ = false;
+    std::optional<Error> end_;          ///< set once the socket is of no use any more
+    std::optional<Error> last_words_;   ///< what the daemon said before it cut the connection
+    std::uint64_t last_request_ = 0;
+    std::string encoded_;
+    std::deque<Outgoing> outgoing_;     ///< what the socket did not take at once
+    std::vector<std::uint64_t> releases_;  ///< to be sent
+    std::unordered_map<std::uint64_t, std::size_t> unacked_;  ///< Release request -> number of its leases
+    std::size_t unacked_leases_ = 0;
+    std::unordered_map<std::uint64_t, std::uint64_t> abandoned_;  ///< request -> lease to release should it be granted
+    std::deque<Notice> notices_;
+    bool wake_set_ = false;
+    std::uint32_t interest_ = 0;        ///< what the pump's epoll waits for on the socket
+    std::size_t open_leases_ = 0;
+    bool stop_pump_ = false;
+    bool outlives_client_ = false;
+};
+
+}  // namespace hurray::client

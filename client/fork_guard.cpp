@@ -1,0 +1,65 @@
+#include "client/fork_guard.hpp"
+
+#include <atomic>
+#include <mutex>
+
+#include <pthread.h>
+
+namespace hurray::client {
+
+namespace {
+
+std::atomic<std::uint32_t> generation{0};
+
+}  // namespace
+
+/// The living guards. Locked over a fork, so that the child finds the list whole.
+struct ForkGuardRegistry {
+    std::mutex mutex;
+    ForkGuard* first = nullptr;
+
+    /// Never destroyed: a fork may come while the process runs its last destructors.
+    static ForkGuardRegistry& instance() {
+        static ForkGuardRegistry* const registry = [] {
+            auto* made = new ForkGuardRegistry;
+            ::pthread_atfork([] { instance().mutex.lock(); }, [] { instance().mutex.unlock(); },
+                             [] { instance().enter_child(); });
+            return made;
+        }();
+        return *registry;
+    }
+
+    void add(ForkGuard& guard) {
+        const std::lock_guard lock(mutex);
+        guard.next_ = first;
+        if (first != nullptr) {
+            first->previous_ = &guard;
+        }
+        first = &guard;
+    }
+
+    void remove(ForkGuard& guard) {
+        const std::lock_guard lock(mutex);
+        (guard.previous_ != nullptr ? guard.previous_->next_ : first) = guard.next_;
+        if (guard.next_ != nullptr) {
+            guard.next_->previous_ = guard.previous_;
+        }
+    }
+
+    void enter_child() noexcept {
+        generation.fetch_add(1, std::memory_order_relaxed);
+        for (ForkGuard* guard = first; guard != nullptr; guard = guard->next_) {
+            guard->close_in_child();
+        }
+        first = nullptr;  // they are never destroyed here
+        mutex.unlock();
+    }
+};
+
+std::uint32_t fork_generation() noexcept { return generation.load(std::memory_order_relaxed); }
+
+ForkGuard::ForkGuard() : generation_(fork_generation()) { ForkGuardRegistry::instance().add(*this); }
+
+ForkGuard::~ForkGuard() { ForkGuardRegistry::instance().remove(*this); }
+
+}  // namespace hurray::client

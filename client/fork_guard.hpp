@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstdint>
+
+/// What becomes of connections in a forked child.
+///
+/// A child that held its parent's socket would keep a dead parent's leases alive, and close-on-exec does not act on fork.
+/// So a `pthread_atfork` handler closes the descriptors of every guarded object in the child, and the generation tells
+/// everything else that it was born in another process.
+namespace hurray::client {
+
+/// Grows by one in each forked child. Threads: any. Never blocks.
+[[nodiscard]] std::uint32_t fork_generation() noexcept;
+
+/// Member of an object that owns descriptors which a forked child must not keep.
+///
+/// Threads: construction and destruction on any thread.
+class ForkGuard {
+  public:
+    ForkGuard();
+    ForkGuard(const ForkGuard&) = delete;
+    ForkGuard& operator=(const ForkGuard&) = delete;
+
+    /// Whether this process is a child of the one that made the object. Nothing but memory of its own may be touched then:
+    /// locks may have been held by threads that do not exist here.
+    [[nodiscard]] bool in_child() const noexcept { return generation_ != fork_generation(); }
+
+  protected:
+    ~ForkGuard();
+
+  private:
+    friend struct ForkGuardRegistry;
+
+    /// Runs in the child, before fork returns there: async-signal-safe calls only.
+    virtual void close_in_child() noexcept = 0;
+
+    std::uint32_t generation_;
+    ForkGuard* previous_ = nullptr;
+    ForkGuard* next_ = nullptr;
+};
+
+}  // namespace hurray::client

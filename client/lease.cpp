@@ -1,0 +1,67 @@
+#include "client/lease.hpp"
+
+#include <cstring>
+#include <utility>
+
+#include "client/session.hpp"
+
+namespace hurray::client {
+
+std::size_t LeaseTable::Hash::operator()(const wire::CapsuleId& id) const noexcept {
+    std::size_t hash = 0;  // the id is random: any part of it is as good as a hash
+    std::memcpy(&hash, id.id.bytes.data(), sizeof hash);
+    return hash;
+}
+
+void LeaseTable::add(Lease& lease) {
+    const std::lock_guard lock(mutex_);
+    leases_.emplace(lease.capsule_, &lease);
+}
+
+void LeaseTable::remove(const Lease& lease) {
+    const std::lock_guard lock(mutex_);
+    for (auto [it, last] = leases_.equal_range(lease.capsule_); it != last; ++it) {
+        if (it->second == &lease) {
+            leases_.erase(it);
+            return;
+        }
+    }
+}
+
+void LeaseTable::producer_lost(const wire::CapsuleId& capsule) {
+    const std::lock_guard lock(mutex_);
+    for (auto [it, last] = leases_.equal_range(capsule); it != last; ++it) {
+        it->second->producer_lost_ = true;
+    }
+}
+
+Lease::Lease(std::shared_ptr<Session> session, std::uint64_t number, const wire::CapsuleId& capsule, std::string name,
+             std::vector<std::shared_ptr<const Mapping>> mappings)
+    : session_(std::move(session)),
+      number_(number),
+      capsule_(capsule),
+      name_(std::move(name)),
+      mappings_(std::move(mappings)) {
+    session_->leases().add(*this);
+    session_->connection().lease_opened();
+}
+
+Lease::~Lease() {
+    // In a forked child the parent's lease goes on, and locks may be held by threads that don't exist here.
+    if (!session_->connection().in_child()) {
+        session_->leases().remove(*this);
+        session_->connection().release(number_);
+    }
+}
+
+HurrayStatus Lease::state() const {
+    if (session_->connection().in_child()) {
+        return HURRAY_ERR_FORKED;
+    }
+    if (producer_lost_) {
+        return HURRAY_ERR_PRODUCER_LOST;
+    }
+    return session_->connection().has_ended() ? HURRAY_ERR_CONNECTION_LOST : HURRAY_OK;
+}
+
+}  // namespace hurray::client

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "hurray.h"
+
+#include "client/shared_memory.hpp"
+#include "proto/wire/messages.hpp"
+
+namespace hurray::client {
+
+class Session;
+
+/// One hold on somebody's capsule: the `owner` of a tensor context.
+///
+/// Owner: the tensor context; dropping the lease releases it at the daemon, exactly once, without blocking.
+/// Threads: any one at a time; state() any.
+class Lease {
+  public:
+    /// Takes over a lease that was granted as `number`.
+    Lease(std::shared_ptr<Session> session, std::uint64_t number, const wire::CapsuleId& capsule, std::string name,
+          std::vector<std::shared_ptr<const Mapping>> mappings);
+    ~Lease();
+    Lease(const Lease&) = delete;
+    Lease& operator=(const Lease&) = delete;
+
+    /// HURRAY_OK, HURRAY_ERR_PRODUCER_LOST, HURRAY_ERR_CONNECTION_LOST or HURRAY_ERR_FORKED.
+    [[nodiscard]] HurrayStatus state() const;
+    [[nodiscard]] const std::string& name() const noexcept { return name_; }
+    [[nodiscard]] const wire::CapsuleId& capsule() const noexcept { return capsule_; }
+
+    /// The HurrayOwnerReleaseFn of attached contexts.
+    static void release_owner(void* owner) noexcept { delete static_cast<Lease*>(owner); }
+
+  private:
+    friend class LeaseTable;
+
+    std::shared_ptr<Session> session_;
+    std::uint64_t number_;
+    wire::CapsuleId capsule_;
+    std::string name_;
+    std::vector<std::shared_ptr<const Mapping>> mappings_;
+    std::atomic<bool> producer_lost_{false};
+};
+
+/// The open leases of one session, by capsule, so that news about a capsule reaches them.
+///
+/// Threads: any.
+class LeaseTable {
+  public:
+    void add(Lease& lease);
+    void remove(const Lease& lease);
+    void producer_lost(const wire::CapsuleId& capsule);
+
+  private:
+    struct Hash {
+        std::size_t operator()(const wire::CapsuleId& id) const noexcept;
+    };
+
+    std::mutex mutex_;
+    std::unordered_multimap<wire::CapsuleId, Lease*, Hash> leases_;
+};
+
+}  // namespace hurray::client

@@ -1,0 +1,259 @@
+#include "client/publisher.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "client/event.hpp"
+#include "libhurray/format/descriptor_reader.hpp"
+#include "libhurray/format/validate.hpp"
+#include "proto/wire/codec.hpp"
+#include "proto/wire/segment_check.hpp"
+
+namespace hurray::client {
+
+namespace {
+
+Result<wire::Id16> random_id() {
+    wire::Id16 id;
+    if (::getrandom(id.bytes.data(), id.bytes.size(), 0) != static_cast<ssize_t>(id.bytes.size())) {
+        return fail_os(Errc::Internal, errno, "the kernel gives no random bytes");
+    }
+    return id;
+}
+
+tl::unexpected<Error> misfit(std::size_t index, const char* what, std::uint64_t described, std::uint64_t allocated) {
+    return fail_field(Errc::InvalidArgument, "descriptor",
+                      "buffer " + std::to_string(index) + " of the descriptor has " + std::to_string(described) + " " +
+                          what + ", the allocation's " + std::to_string(allocated));
+}
+
+/// The placements of a descriptor's buffers in the allocation's one segment.
+Result<std::vector<wire::Placement>> place(const BufferTable& table, const Allocation& allocation) {
+    const auto& buffers = allocation.buffers();
+    if (table.size() != buffers.size()) {
+        return fail_field(Errc::InvalidArgument, "descriptor",
+                          "the descriptor has " + std::to_string(table.size()) + " buffers, the allocation " +
+                              std::to_string(buffers.size()));
+    }
+    std::vector<wire::Placement> placements(table.size());
+    for (std::size_t i = 0; i < table.size(); ++i) {
+        const BufferEntry entry = table[i];
+        if (entry.byte_size > buffers[i].size) {
+            return misfit(i, "bytes", entry.byte_size, buffers[i].size);
+        }
+        if (entry.byte_size > 0 && buffers[i].offset % entry.alignment != 0) {
+            return misfit(i, "bytes of alignment", entry.alignment, i == 0 ? 4096 : HURRAY_MIN_BUFFER_ALIGNMENT);
+        }
+        placements[i].offset = buffers[i].offset;
+    }
+    return placements;
+}
+
+}  // namespace
+
+std::size_t Publisher::Hash::operator()(const wire::Id16& id) const noexcept {
+    std::size_t hash = 0;  // the id is random: any part of it is as good as a hash
+    std::memcpy(&hash, id.bytes.data(), sizeof hash);
+    return hash;
+}
+
+Result<Publisher::Published> Publisher::publish(Connection& connection, std::span<const std::uint8_t> descriptor,
+                                                Allocation& allocation, const PublishTerms& terms) {
+    if (allocation.maybe_published) {
+        return fail_field(Errc::InvalidArgument, "allocation",
+                          "the allocation may have been published before the connection ended, so somebody may be reading "
+                          "it: allocate anew");
+    }
+    if (!terms.name.empty()) {
+        if (auto checked = wire::check_name(terms.name, "name"); !checked) {
+            return fail(std::move(checked.error()));
+        }
+    }
+    const auto view = decode_descriptor(descriptor);
+    if (!view) {
+        return fail(to_error(view.error()));
+    }
+    if (const auto valid = validate_descriptor(*view); !valid) {
+        return fail(to_error(valid.error()));
+    }
+    auto placements = place(view->buffers, allocation);
+    if (!placements) {
+        return fail(std::move(placements.error()));
+    }
+    auto id = random_id();
+    if (!id) {
+        return fail(std::move(id.error()));
+    }
+    wire::Publish message;
+    message.capsule = *id;
+    message.name = terms.name;
+    message.descriptor.assign(reinterpret_cast<const char*>(descriptor.data()), descriptor.size());
+    message.placements = std::move(*placements);
+
+    Published published;
+    published.capsule = {static_cast<std::uint32_t>(::geteuid()), *id};
+    bool holds_bytes = false;
+    for (std::size_t i = 0; i < view->buffers.size(); ++i) {
+        published.byte_size += view->buffers[i].byte_size;
+        holds_bytes = holds_bytes || view->buffers[i].byte_size > 0;
+    }
+    Connection::CallOptions options;
+    options.interruptible = false;  // answered at once; giving up in between would leave it open who owns the memory
+    const int fd = holds_bytes ? allocation.segment()->fd() : -1;
+    {
+        // On the books before it is sent: what the daemon says of it may be read by another thread.
+        const std::lock_guard lock(mutex_);
+        if (holds_bytes) {
+            message.segments.push_back({++last_segment_, true, wire::Memory::Reusable, allocation.segment()->size()});
+            options.fds = std::span(&fd, 1);
+        }
+        capsules_.emplace(*id, Capsule{published.capsule, terms, 0, published.byte_size, false, allocation.segment(), {}});
+    }
+    options.on_reply = [this, &id](const wire::PacketMessage& reply) {
+        if (const auto* answer = std::get_if<wire::PublishReply>(&reply)) {
+            const std::lock_guard lock(mutex_);
+            if (const auto found = capsules_.find(*id); found != capsules_.end()) {
+                found->second.version = answer->version;
+            }
+        }
+    };
+    auto reply = connection.call(std::move(message), options);
+    const auto* answer = reply ? std::get_if<wire::PublishReply>(&reply->message) : nullptr;
+    if (answer != nullptr) {
+        published.version = answer->version;
+        return published;
+    }
+    {
+        const std::lock_guard lock(mutex_);
+        capsules_.erase(*id);
+    }
+    if (!reply) {
+        allocation.maybe_published = reply.error().code == Errc::ConnectionLost || reply.error().code == Errc::Closed;
+        return fail(std::move(reply.error()));
+    }
+    return fail(Errc::Protocol, "hurrayd answered a publish with something else");
+}
+
+void Publisher::on_lease(const wire::LeaseEvent& event, std::vector<Notice>& notices) {
+    using What = wire::LeaseEvent::What;
+    const std::lock_guard lock(mutex_);
+    const auto found = capsules_.find(event.capsule.id);
+    if (found == capsules_.end()) {
+        return;
+    }
+    Capsule& capsule = found->second;
+    EventRecord record{HURRAY_EVENT_LEASE_OPENED, 0, HURRAY_OK, capsule.id, capsule.version, 0, capsule.terms.name};
+    if (event.what == What::Opened) {
+        if (!capsule.open.insert(event.lease).second || !capsule.terms.tell_opened) {
+            return;
+        }
+    } else {
+        if (capsule.open.erase(event.lease) == 0) {
+            return;  // told already
+        }
+        record.kind = event.what == What::Released ? HURRAY_EVENT_LEASE_RELEASED
+                      : event.what == What::Lost   ? HURRAY_EVENT_LEASE_LOST
+                                                   : HURRAY_EVENT_LEASE_TAKEN;
+    }
+    record.remaining = capsule.open.size();
+    if (capsule.terms.on_event != nullptr) {
+        notices.push_back([tell = capsule.terms.on_event, context = capsule.terms.context, record = std::move(record)] {
+            record.tell(tell, context);
+            return true;
+        });
+    }
+}
+
+void Publisher::on_retired(const wire::Retired& event) { withdrawn(event.capsule); }
+
+void Publisher::withdrawn(const wire::CapsuleId& capsule) {
+    const std::lock_guard lock(mutex_);
+    if (const auto found = capsules_.find(capsule.id); found != capsules_.end()) {
+        found->second.retired = true;
+    }
+}
+
+/// Whatever is still open is lost now.
+void Publisher::close_all(Capsule& capsule, std::vector<Notice>& notices) {
+    while (!capsule.open.empty()) {
+        capsule.open.erase(capsule.open.begin());
+        if (capsule.terms.on_event == nullptr) {
+            continue;
+        }
+        EventRecord record{HURRAY_EVENT_LEASE_LOST, 0, HURRAY_OK, capsule.id, capsule.version, capsule.open.size(),
+                           capsule.terms.name};
+        notices.push_back([tell = capsule.terms.on_event, context = capsule.terms.context, record = std::move(record)] {
+            record.tell(tell, context);
+            return true;
+        });
+    }
+}
+
+/// The capsule's last notice also holds its memory, so that it is unmapped after the user was told, and not by the reader.
+void Publisher::end(Capsule&& capsule, bool reusable, std::vector<Notice>& notices) {
+    EventRecord record{HURRAY_EVENT_ENDED, reusable ? HURRAY_EVENT_FLAG_REUSABLE : 0, HURRAY_OK, capsule.id,
+                       capsule.version, 0, std::move(capsule.terms.name)};
+    notices.push_back([tell = capsule.terms.on_event, context = capsule.terms.context, record = std::move(record),
+                       segment = std::move(capsule.segment)] {
+        if (tell == nullptr) {
+            return false;
+        }
+        record.tell(tell, context);
+        return true;
+    });
+}
+
+void Publisher::on_ended(const wire::Ended& event, std::vector<Notice>& notices) {
+    const std::lock_guard lock(mutex_);
+    auto node = capsules_.extract(event.capsule.id);
+    if (node.empty()) {
+        return;
+    }
+    const bool all_released = node.mapped().open.empty();
+    close_all(node.mapped(), notices);
+    end(std::move(node.mapped()), event.reusable && all_released, notices);
+}
+
+void Publisher::on_connection_lost(std::vector<Notice>& notices) {
+    const std::lock_guard lock(mutex_);
+    for (auto& [id, capsule] : capsules_) {
+        if (capsule.version == 0) {
+            continue;  // its publish was not answered: the one who waits for it is told
+        }
+        close_all(capsule, notices);
+        end(std::move(capsule), false, notices);
+    }
+    std::erase_if(capsules_, [](const auto& entry) { return entry.second.version != 0; });
+}
+
+std::vector<wire::CapsuleId> Publisher::attachable() {
+    const std::lock_guard lock(mutex_);
+    std::vector<wire::CapsuleId> ids;
+    for (const auto& [id, capsule] : capsules_) {
+        if (!capsule.retired) {
+            ids.push_back(capsule.id);
+        }
+    }
+    return ids;
+}
+
+void Publisher::clear() {
+    std::unordered_map<wire::Id16, Capsule, Hash> forgotten;  // unmapped without the lock
+    const std::lock_guard lock(mutex_);
+    forgotten.swap(capsules_);
+}
+
+std::pair<std::size_t, std::uint64_t> Publisher::totals() {
+    const std::lock_guard lock(mutex_);
+    std::uint64_t bytes = 0;
+    for (const auto& [id, capsule] : capsules_) {
+        bytes += capsule.byte_size;
+    }
+    return {capsules_.size(), bytes};
+}
+
+}  // namespace hurray::client

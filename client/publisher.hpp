@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "hurray_client.h"
+
+#include "client/allocation.hpp"
+#include "client/connection.hpp"
+#include "libhurray/base/result.hpp"
+#include "proto/wire/messages.hpp"
+
+namespace hurray::client {
+
+/// What a producer wants to be told of one capsule.
+struct PublishTerms {
+    std::string name;  ///< empty: by id only
+    bool tell_opened = false;
+    HurrayEventFn on_event = nullptr;
+    void* context = nullptr;
+};
+
+/// The capsules that this session has published and that have not ended, and who holds them.
+///
+/// A lease is booked by `opened` alone, and what closes one that is not booked is passed over, so the user is told of each end
+/// exactly once, whatever is said twice.
+///
+/// Threads: any. Events come from whichever thread reads the connection.
+class Publisher {
+  public:
+    struct Published {
+        wire::CapsuleId capsule;
+        std::uint64_t version = 0;
+        std::uint64_t byte_size = 0;
+    };
+
+    /// Checks the descriptor against the allocation, and publishes. On success the memory belongs to the capsule.
+    /// Fails: InvalidLayout and others  the descriptor; InvalidArgument  it does not fit the allocation; what the daemon says.
+    /// If the connection ends before the answer, `allocation.maybe_published` is set.
+    [[nodiscard]] Result<Published> publish(Connection& connection, std::span<const std::uint8_t> descriptor,
+                                            Allocation& allocation, const PublishTerms& terms);
+
+    void on_lease(const wire::LeaseEvent& event, std::vector<Notice>& notices);
+    void on_retired(const wire::Retired& event);
+    void on_ended(const wire::Ended& event, std::vector<Notice>& notices);
+    void on_connection_lost(std::vector<Notice>& notices);
+
+    /// Those that have not been retired, as far as is known.
+    [[nodiscard]] std::vector<wire::CapsuleId> attachable();
+    /// This capsule was withdrawn by its own session.
+    void withdrawn(const wire::CapsuleId& capsule);
+    /// Forgets all of them, without telling anybody; their memory is unmapped here.
+    void clear();
+    /// How many there are, and their bytes.
+    [[nodiscard]] std::pair<std::size_t, std::uint64_t> totals();
+
+  private:
+    struct Capsule {
+        wire::CapsuleId id;
+        PublishTerms terms;
+        std::uint64_t version = 0;
+        std::uint64_t byte_size = 0;
+        bool retired = false;
+        std::shared_ptr<const WritableSegment> segment;
+        std::set<wire::LeaseId> open;
+    };
+    struct Hash {
+        std::size_t operator()(const wire::Id16& id) const noexcept;
+    };
+
+    static void close_all(Capsule& capsule, std::vector<Notice>& notices);
+    static void end(Capsule&& capsule, bool reusable, std::vector<Notice>& notices);
+
+    std::mutex mutex_;
+    std::unordered_map<wire::Id16, Capsule, Hash> capsules_;
+    std::uint64_t last_segment_ = 0;
+};
+
+}  // namespace hurray::client

@@ -1,0 +1,86 @@
+#include "client/session.hpp"
+
+#include <utility>
+
+#include "client/event.hpp"
+
+namespace hurray::client {
+
+Session::Session(const SessionOptions& options) : options_(options) {}
+
+Result<std::shared_ptr<Session>> Session::open(const SessionOptions& options) {
+    Interrupted interrupted;
+    if (options.interrupted != nullptr) {
+        interrupted = [ask = options.interrupted, context = options.context] { return ask(context) != 0; };
+    }
+    auto connection = Connection::open(find_address(options.address), options.connect_deadline,
+                                       {options.client_name, options.answer_deadline}, std::move(interrupted));
+    if (!connection) {
+        return fail(std::move(connection.error()));
+    }
+    const std::shared_ptr<Session> session(new Session(options), [](Session* made) {
+        if (!made->connection_->in_child()) {
+            delete made;
+        }
+    });
+    session->connection_ = std::move(*connection);
+    session->connection_->set_sink(session.get());
+    if (!options.dispatch_by_caller) {
+        session->connection_->start_background_pump();
+    }
+    return session;
+}
+
+void Session::close() {
+    if (connection_->in_child()) {
+        return;
+    }
+    for (const wire::CapsuleId& capsule : publisher_.attachable()) {
+        connection_->post(wire::Withdraw{capsule});
+    }
+    for (const std::uint64_t watch : watcher_.cancel_all()) {
+        connection_->post(wire::Unwatch{watch});
+    }
+    connection_->close_calls();
+}
+
+void Session::retire(std::shared_ptr<Session> session) {
+    Connection& connection = *session->connection_;
+    if (connection.in_child()) {
+        return;
+    }
+    session->close();
+    connection.stop_background_pump();
+    session->publisher_.clear();
+    session->options_.on_event = nullptr;
+    connection.outlive_client(session);
+}
+
+void Session::on_event(wire::PacketMessage&& event, std::vector<Notice>& notices) {
+    if (const auto* lease = std::get_if<wire::LeaseEvent>(&event)) {
+        publisher_.on_lease(*lease, notices);
+    } else if (const auto* ended = std::get_if<wire::Ended>(&event)) {
+        publisher_.on_ended(*ended, notices);
+    } else if (const auto* retired = std::get_if<wire::Retired>(&event)) {
+        publisher_.on_retired(*retired);
+    } else if (auto* watched = std::get_if<wire::Watched>(&event)) {
+        watcher_.on_watched(std::move(*watched), notices);
+    } else if (const auto* lost = std::get_if<wire::ProducerLost>(&event)) {
+        leases_.producer_lost(lost->capsule);
+    }
+}
+
+void Session::on_end(const Error&, std::vector<Notice>& notices) {
+    publisher_.on_connection_lost(notices);
+    if (options_.on_event != nullptr) {
+        EventRecord record;
+        record.kind = HURRAY_EVENT_CONNECTION;
+        record.status = HURRAY_ERR_CONNECTION_LOST;
+        notices.push_back([tell = options_.on_event, context = options_.context, record = std::move(record)] {
+            record.tell(tell, context);
+            return true;
+        });
+    }
+}
+
+}  // namespace hurray::client

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "client/connection.hpp"
+#include "client/lease.hpp"
+#include "client/publisher.hpp"
+#include "client/watcher.hpp"
+
+namespace hurray::client {
+
+/// What a program tells the library once, when it connects.
+struct SessionOptions {
+    std::string address;
+    std::string client_name;
+    Deadline connect_deadline;
+    Deadline answer_deadline;
+    bool dispatch_by_caller = false;
+    HurrayEventFn on_event = nullptr;
+    HurrayInterruptedFn interrupted = nullptr;
+    void* context = nullptr;
+};
+
+/// A connection with everything that is booked about it: what a HurrayClient stands for.
+///
+/// Owner: shared by the client handle and by every lease, so leases outlive the handle. In a forked child it is never
+/// destroyed. Threads: any.
+class Session final : public EventSink {
+  public:
+    /// Fails: as Connection::open.
+    [[nodiscard]] static Result<std::shared_ptr<Session>> open(const SessionOptions& options);
+
+    [[nodiscard]] Connection& connection() noexcept { return *connection_; }
+    [[nodiscard]] LeaseTable& leases() noexcept { return leases_; }
+    [[nodiscard]] Publisher& publisher() noexcept { return publisher_; }
+    [[nodiscard]] Watcher& watcher() noexcept { return watcher_; }
+    [[nodiscard]] bool dispatch_by_caller() const noexcept { return options_.dispatch_by_caller; }
+
+    /// hurray_client_close.
+    void close();
+    /// hurray_client_destroy, of the last handle: after this no callback runs. The object lives on with its leases.
+    static void retire(std::shared_ptr<Session> session);
+
+    void on_event(wire::PacketMessage&& event, std::vector<Notice>& notices) override;
+    void on_end(const Error& reason, std::vector<Notice>& notices) override;
+
+  private:
+    explicit Session(const SessionOptions& options);
+
+    SessionOptions options_;
+    LeaseTable leases_;
+    Publisher publisher_;
+    Watcher watcher_;
+    std::unique_ptr<Connection> connection_;
+};
+
+}  // namespace hurray::client

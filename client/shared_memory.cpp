@@ -1,0 +1,175 @@
+#include "client/shared_memory.hpp"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <string>
+#include <utility>
+
+#include <boost/interprocess/exceptions.hpp>
+#include <boost/interprocess/mapped_region.hpp>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+
+// Younger than the oldest headers that this is built with.
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 0x0008U
+#endif
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010
+#endif
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+namespace hurray::client {
+
+namespace {
+
+namespace ipc = boost::interprocess;
+
+/// From this size on it is worth asking how much memory there is before taking it: beyond the machine's memory the kernel
+/// does not refuse, it kills.
+constexpr std::uint64_t kAskBeforeTaking = 16ULL << 20;
+constexpr std::uint64_t kHugePage = 2ULL << 20;
+
+/// What mapped_region wants to see of a descriptor.
+struct BorrowedHandle {
+    int fd;
+    [[nodiscard]] ipc::mapping_handle_t get_mapping_handle() const noexcept {
+        ipc::mapping_handle_t handle{};
+        handle.handle = fd;
+        handle.is_shm = false;
+        return handle;
+    }
+};
+
+Result<ipc::mapped_region> map(int fd, ipc::mode_t mode, std::uint64_t size) {
+    try {
+        return ipc::mapped_region(BorrowedHandle{fd}, mode, 0, static_cast<std::size_t>(size), nullptr, MAP_SHARED);
+    } catch (const ipc::interprocess_exception& error) {
+        const int os_error = error.get_native_error();
+        return fail_os(Errc::Limit, os_error,
+                       "cannot map " + std::to_string(size) + " bytes of shared memory: " + std::strerror(os_error) +
+                           " (the limits are vm.max_map_count mappings a process and its address space)");
+    }
+}
+
+/// MemAvailable, in bytes; 0 if the kernel does not say.
+std::uint64_t available_memory() {
+    std::ifstream meminfo("/proc/meminfo");
+    std::string key;
+    std::uint64_t kibibytes = 0;
+    std::string unit;
+    while (meminfo >> key >> kibibytes >> unit) {
+        if (key == "MemAvailable:") {
+            return kibibytes * 1024;
+        }
+    }
+    return 0;
+}
+
+tl::unexpected<Error> no_space(std::uint64_t asked, int os_error) {
+    const std::uint64_t available = available_memory();
+    Error error{Errc::NoSpace,
+                "cannot reserve " + std::to_string(asked) + " bytes of shared memory: " +
+                    std::to_string(available) + " bytes are available",
+                {},
+                os_error};
+    error.limit_name = "available memory";
+    error.limit = available;
+    error.value = asked;
+    return fail(std::move(error));
+}
+
+Result<UniqueFd> make_memfd() {
+    // Sealed against execution where the kernel knows how; older ones say EINVAL to the flag.
+    int fd = ::memfd_create("hurray", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
+    if (fd < 0 && errno == EINVAL) {
+        fd = ::memfd_create("hurray", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    }
+    if (fd < 0) {
+        const int os_error = errno;
+        return fail_os(Errc::Limit, os_error,
+                       std::string("cannot make a shared-memory file: ") + std::strerror(os_error) +
+                           " (the limit on open descriptors is RLIMIT_NOFILE)");
+    }
+    return UniqueFd(fd);
+}
+
+/// Takes every page now, so that no later write can fail. One pass reserves the pages and enters them into this process's
+/// page table; kernels before 5.14 do the first half only.
+bool reserve(int fd, std::byte* data, std::uint64_t size) {
+    if (::madvise(data, size, MADV_POPULATE_WRITE) == 0) {
+        return true;
+    }
+    if (errno != EINVAL) {
+        return false;
+    }
+    int result = 0;
+    do {
+        result = ::fallocate(fd, 0, 0, static_cast<off_t>(size));
+    } while (result != 0 && errno == EINTR);
+    return result == 0;
+}
+
+}  // namespace
+
+struct Mapping::Region {
+    ipc::mapped_region region;
+};
+
+Mapping::Mapping(std::unique_ptr<Region> region) noexcept
+    : region_(std::move(region)),
+      data_(static_cast<std::byte*>(region_->region.get_address())),
+      size_(region_->region.get_size()) {}
+
+Mapping::~Mapping() = default;
+
+Result<std::shared_ptr<const Mapping>> Mapping::open_read_only(int fd, std::uint64_t size) {
+    auto region = map(fd, ipc::read_only, size);
+    if (!region) {
+        return fail(std::move(region.error()));
+    }
+    return std::shared_ptr<const Mapping>(new Mapping(std::make_unique<Region>(Region{std::move(*region)})));
+}
+
+WritableSegment::WritableSegment(std::unique_ptr<Region> region, UniqueFd fd) noexcept
+    : Mapping(std::move(region)), fd_(std::move(fd)) {}
+
+Result<std::shared_ptr<const WritableSegment>> WritableSegment::create(std::uint64_t size) {
+    if (size > static_cast<std::uint64_t>(INT64_MAX) || (size >= kAskBeforeTaking && size > available_memory())) {
+        return no_space(size, ENOMEM);
+    }
+    auto fd = make_memfd();
+    if (!fd) {
+        return fail(std::move(fd.error()));
+    }
+    if (::ftruncate(fd->get(), static_cast<off_t>(size)) != 0) {
+        return no_space(size, errno);
+    }
+    auto region = map(fd->get(), ipc::read_write, size);
+    if (!region) {
+        return fail(std::move(region.error()));
+    }
+    auto* const data = static_cast<std::byte*>(region->get_address());
+    if (size >= kHugePage) {
+        ::madvise(data, size, MADV_HUGEPAGE);  // advice: where it is not taken, small pages do
+    }
+    if (!reserve(fd->get(), data, size)) {
+        return no_space(size, errno);
+    }
+    // Complete before the descriptor can leave this process. This mapping goes on writing; no other can begin to.
+    if (::fcntl(fd->get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) != 0) {
+        const int os_error = errno;
+        return fail_os(Errc::Unsupported, os_error,
+                       std::string("the kernel does not seal shared memory against writing: ") +
+                           std::strerror(os_error) + " (Linux 5.1 or newer is needed)");
+    }
+    return std::shared_ptr<const WritableSegment>(
+        new WritableSegment(std::make_unique<Region>(Region{std::move(*region)}), std::move(*fd)));
+}
+
+}  // namespace hurray::client

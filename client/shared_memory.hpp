@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "libhurray/base/result.hpp"
+#include "libhurray/base/unique_fd.hpp"
+
+/// Shared memory as this process sees it: writable segments that it makes, read-only mappings of others' segments.
+///
+/// Threads: objects are shared by const pointer, and their last owner on any thread unmaps.
+namespace hurray::client {
+
+/// A range of mapped shared memory; unmaps in its destructor.
+class Mapping {
+  public:
+    /// Maps all `size` bytes of the memfd `fd` for reading. `size` is above 0.
+    /// Fails: Limit (mappings or address space of this process).
+    [[nodiscard]] static Result<std::shared_ptr<const Mapping>> open_read_only(int fd, std::uint64_t size);
+
+    Mapping(const Mapping&) = delete;
+    Mapping& operator=(const Mapping&) = delete;
+    virtual ~Mapping();
+
+    [[nodiscard]] std::byte* data() const noexcept { return data_; }
+    [[nodiscard]] std::uint64_t size() const noexcept { return size_; }
+
+  protected:
+    struct Region;
+    explicit Mapping(std::unique_ptr<Region> region) noexcept;
+
+  private:
+    std::unique_ptr<Region> region_;
+    std::byte* data_;
+    std::uint64_t size_;
+};
+
+/// A segment that this process made: a memfd whose pages are all reserved, sealed against everybody else's writing before
+/// its descriptor leaves, and mapped writable here.
+class WritableSegment : public Mapping {
+  public:
+    /// Makes one of `size` bytes, above 0 and a multiple of the page size. All of it is zero.
+    /// Fails: NoSpace  the kernel could not reserve so much; the message gives asked and available bytes
+    ///        Limit    descriptors or mappings of this process
+    [[nodiscard]] static Result<std::shared_ptr<const WritableSegment>> create(std::uint64_t size);
+
+    /// A loan; closed with the object.
+    [[nodiscard]] int fd() const noexcept { return fd_.get(); }
+
+  private:
+    WritableSegment(std::unique_ptr<Region> region, UniqueFd fd) noexcept;
+    UniqueFd fd_;
+};
+
+}  // namespace hurray::client

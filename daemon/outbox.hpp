@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "daemon/types.hpp"
+#include "proto/wire/messages.hpp"
+
+namespace hurrayd {
+
+/// One packet to one session.
+struct Outgoing {
+    SessionNumber to;
+    hurray::wire::Packet packet;
+    /// May be sent only once the packets of this outbox from index `after` up to this one are in their sockets. Its own
+    /// index: it waits for none. What goes to one session keeps its order anyway.
+    std::size_t after = 0;
+};
+
+/// What one packet (or one end of a session, one deadline) sets off, in the protocol's order.
+///
+/// Packets that carry segments carry the descriptors of those with `carries_fd`; their numbers are SegmentNumbers.
+struct Outbox {
+    std::vector<Outgoing> packets;
+    /// Segments that no capsule uses any more. To be let go after the packets were sent or queued.
+    std::vector<SegmentNumber> dropped;
+
+    /// An answer or event that waits for nothing else.
+    void send(SessionNumber to, std::uint64_t request_id, hurray::wire::PacketMessage message) {
+        send_after(packets.size(), to, request_id, std::move(message));
+    }
+    /// One that comes after the packets from index `after` on.
+    void send_after(std::size_t after, SessionNumber to, std::uint64_t request_id, hurray::wire::PacketMessage message) {
+        packets.push_back({to, {request_id, std::move(message)}, after});
+    }
+    void clear() noexcept {
+        packets.clear();
+        dropped.clear();
+    }
+};
+
+}  // namespace hurrayd

@@ -1,0 +1,838 @@
+#include "daemon/registry.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <iterator>
+#include <utility>
+
+#include "libhurray/base/check.hpp"
+#include "libhurray/base/checked_math.hpp"
+#include "proto/wire/codec.hpp"
+
+namespace hurrayd {
+namespace {
+
+using hurray::Errc;
+using hurray::Error;
+using What = wire::Watched::What;
+
+/// Until a capsule's access is settable: its publisher's user and root, as a file of that mode.
+constexpr std::uint32_t kDefaultMode = 0600;
+
+/// What one Info takes in a packet beside its name and descriptor, at most: every field with its tag and longest varint.
+constexpr std::size_t kInfoOverhead = 128;
+/// What a page may hold so that the packet around it fits, cursor included.
+constexpr std::size_t kPageBytes = wire::kMaxPacketBytes - 1024;
+/// Capsules that one List looks at: bounds the time that it keeps everybody else waiting (about a millisecond).
+constexpr std::size_t kListBudget = 4096;
+/// Packets of a snapshot at a time: fewer than a socket takes, so that a watcher that reads is never cut as slow.
+constexpr std::size_t kSnapshotPackets = 128;
+/// Changes kept back during a snapshot. More: GAP, and the watcher may look again.
+constexpr std::size_t kMaxKeptBack = 1024;
+/// Users that fit a StatusReply: 8 uses of up to 32 bytes each.
+constexpr std::size_t kStatusUsers = 240;
+
+Error refusal(Errc code, std::string field, std::string message) { return {code, std::move(message), std::move(field)}; }
+
+std::string encode_cursor(std::string_view name, std::uint64_t version) {
+    std::string cursor(8, '\0');
+    for (std::size_t i = 0; i < 8; ++i) {
+        cursor[i] = static_cast<char>(version >> (8 * i));
+    }
+    return cursor.append(name);
+}
+
+bool decode_cursor(std::string_view cursor, std::string_view& name, std::uint64_t& version) {
+    if (cursor.size() < 8 || cursor.size() > 8 + wire::kMaxNameBytes) {
+        return false;
+    }
+    version = 0;
+    for (std::size_t i = 0; i < 8; ++i) {
+        version |= static_cast<std::uint64_t>(static_cast<unsigned char>(cursor[i])) << (8 * i);
+    }
+    name = cursor.substr(8);
+    return true;
+}
+
+}  // namespace
+
+// ---- UsedNumbers ----------------------------------------------------------------------------------------------------
+
+bool UsedNumbers::contains(std::uint64_t number) const noexcept {
+    auto after = ranges_.upper_bound(number);
+    return after != ranges_.begin() && std::prev(after)->second >= number;
+}
+
+void UsedNumbers::insert(std::uint64_t number) {
+    auto after = ranges_.upper_bound(number);
+    if (after != ranges_.begin()) {
+        const auto before = std::prev(after);
+        if (before->second >= number) {
+            return;
+        }
+        if (before->second + 1 == number) {
+            before->second = number;
+            if (after != ranges_.end() && after->first - 1 == number) {
+                before->second = after->second;
+                ranges_.erase(after);
+            }
+            return;
+        }
+    }
+    if (after != ranges_.end() && after->first - 1 == number) {
+        const std::uint64_t last = after->second;
+        ranges_.erase(after);
+        ranges_.emplace(number, last);
+        return;
+    }
+    ranges_.emplace(number, number);
+    if (ranges_.size() > kMaxRanges) {
+        const auto lowest = ranges_.begin();
+        const auto next = std::next(lowest);
+        lowest->second = next->second;
+        ranges_.erase(next);
+    }
+}
+
+// ---- Sessions -------------------------------------------------------------------------------------------------------
+
+Registry::~Registry() = default;
+
+Registry::Session& Registry::session(SessionNumber number) {
+    const auto found = sessions_.find(number.value);
+    HURRAY_CHECK(found != sessions_.end());
+    return found->second;
+}
+
+const Registry::Session& Registry::session(SessionNumber number) const {
+    const auto found = sessions_.find(number.value);
+    HURRAY_CHECK(found != sessions_.end());
+    return found->second;
+}
+
+hurray::Result<void> Registry::open_session(SessionNumber number, const Identity& identity) {
+    const std::pair key{identity.uid, identity.session};
+    if (session_ids_.contains(key)) {
+        return hurray::fail_field(Errc::AlreadyExists, "hello.session",
+                                  "a living connection of this user uses this session id");
+    }
+    const auto [entry, fresh] = sessions_.try_emplace(number.value);
+    HURRAY_CHECK(fresh);
+    Session& opened = entry->second;
+    opened.number = number;
+    opened.identity = identity;
+    opened.shown_hash = session_hash(identity.session);
+    session_ids_.emplace(key, &opened);
+    ++count(identity.uid).clients;
+    return {};
+}
+
+void Registry::end_session(SessionNumber number, Outbox& out) {
+    Session& ended = session(number);
+    const std::uint32_t uid = ended.identity.uid;
+
+    // First what it consumes: nobody is told anything about its own leases but the producers, once each.
+    while (!ended.waiting_order.empty()) {
+        remove_waiter(ended.waiting_order.front());
+    }
+    while (!ended.watches.empty()) {
+        remove_watch(ended, ended.watches.begin());
+    }
+    // Its own capsules have no producer from here on, so that a lease it held on one of them is reported to nobody.
+    for (Capsule& capsule : ended.capsules) {
+        capsule.producer = nullptr;
+    }
+    while (!ended.lease_order.empty()) {
+        close_lease(ended.lease_order.front(), wire::LeaseEvent::What::Lost, out);
+    }
+
+    while (!ended.capsules.empty()) {
+        Capsule& capsule = ended.capsules.front();
+        ended.capsules.pop_front();
+        for (Lease& lease : capsule.leases) {
+            if (lease.holder->told_lost != capsule.version) {
+                lease.holder->told_lost = capsule.version;
+                out.send(lease.holder->number, 0, wire::ProducerLost{capsule.id});
+            }
+        }
+        if (!capsule.retired) {
+            retire(capsule);
+            tell_watchers(What::ProducerLost, capsule.id, capsule.name->first, capsule.version, capsule.id.uid, out);
+        }
+        end_if_unused(capsule, out);
+    }
+
+    session_ids_.erase({uid, ended.identity.session});
+    sessions_.erase(number.value);
+    --count(uid).clients;
+    forget_if_zero(uid);
+}
+
+bool Registry::sees(const Session& session, const Capsule& capsule) noexcept {
+    return session.identity.is_root || session.identity.uid == capsule.id.uid;
+}
+
+// ---- Publish --------------------------------------------------------------------------------------------------------
+
+void Registry::publish(SessionNumber from, std::uint64_t request_id, Publication publication, Outbox& out) {
+    Session& producer = session(from);
+    const wire::CapsuleId id{producer.identity.uid, publication.request.capsule};
+    const std::string& wanted_name = publication.request.name;
+
+    if (const auto known = capsules_.find(id); known != capsules_.end()) {
+        const Capsule& capsule = known->second;
+        const wire::Publish& before = capsule.publication.request;
+        const wire::Publish& now = publication.request;
+        out.dropped.insert(out.dropped.end(), publication.stored.begin(), publication.stored.end());
+        if (capsule.producer == &producer && capsule.name->first == now.name && before.descriptor == now.descriptor &&
+            before.segments == now.segments && before.placements == now.placements) {
+            out.send(from, request_id, wire::PublishReply{capsule.version});
+        } else {
+            out.send(from, request_id,
+                     refusal(Errc::AlreadyExists, "publish.capsule", "a capsule with this id was published before"));
+        }
+        return;
+    }
+    auto name = names_.find(wanted_name);
+    if (name != names_.end() && !wanted_name.empty() && name->second.owner != producer.identity.uid &&
+        !producer.identity.is_root) {
+        out.dropped.insert(out.dropped.end(), publication.stored.begin(), publication.stored.end());
+        out.send(from, request_id,
+                 refusal(Errc::AlreadyExists, "publish.name",
+                         "the name \"" + wanted_name + "\" belongs to another user while a version of it lives"));
+        return;
+    }
+
+    // From here on nothing is refused.
+    const std::size_t first = out.packets.size();
+    if (name == names_.end()) {
+        name = names_.try_emplace(wanted_name).first;
+        name->second.owner = producer.identity.uid;
+        name_index_.emplace(name->first, name);
+        if (!wanted_name.empty()) {
+            ++count(name->second.owner).names;
+        }
+    }
+    Capsule& capsule = capsules_.try_emplace(id).first->second;
+    capsule.id = id;
+    capsule.name = name;
+    capsule.version = next_version_++;
+    capsule.access = {producer.identity.gid, kDefaultMode};
+    capsule.pid = producer.identity.pid;
+    capsule.producer = &producer;
+    for (const wire::Segment& segment : publication.request.segments) {
+        capsule.segment_bytes += segment.size;
+    }
+    capsule.publication = std::move(publication);
+    capsule.publication.request.name.clear();
+    producer.capsules.push_back(capsule);
+    name->second.versions.emplace_hint(name->second.versions.end(), capsule.version, &capsule);
+    Totals& use = count(id.uid);
+    ++use.capsules;
+    use.bytes += capsule.segment_bytes;
+    use.descriptors += capsule.publication.stored.size();
+
+    std::optional<wire::Watched> retired;
+    if (!name->first.empty()) {
+        if (Capsule* old = std::exchange(name->second.current, nullptr)) {
+            retired = wire::Watched{0, What::Retired, old->id, name->first, old->version};
+            old->retired = true;
+            if (old->producer != nullptr) {
+                out.send(old->producer->number, 0, wire::Retired{old->id});
+            }
+            end_if_unused(*old, out);
+        }
+        name->second.current = &capsule;
+    }
+    out.send_after(first, from, request_id, wire::PublishReply{capsule.version});
+
+    if (!name->first.empty()) {
+        if (const auto waiters = waiting_for_name_.find(name->first); waiters != waiting_for_name_.end()) {
+            serve_waiters(waiters->second, capsule, out);
+        }
+    }
+    if (const auto waiters = waiting_for_id_.find(id); waiters != waiting_for_id_.end()) {
+        serve_waiters(waiters->second, capsule, out);
+    }
+    // Whoever still waits for exactly this version, under another name or unseen, waits in vain.
+    for (auto exact = exact_waiters_.find(capsule.version); exact != exact_waiters_.end();
+         exact = exact_waiters_.find(capsule.version)) {
+        Waiter& waiter = *exact->second;
+        out.send(waiter.session->number, waiter.request_id,
+                 refusal(Errc::NotFound, "attach.version", "that version can't come any more"));
+        remove_waiter(waiter);
+    }
+
+    if (retired) {
+        tell_watchers(What::Retired, retired->capsule, retired->name, retired->version, retired->capsule.uid, out);
+    }
+    tell_watchers(What::Published, id, name->first, capsule.version, id.uid, out);
+}
+
+void Registry::retire(Capsule& capsule) noexcept {
+    capsule.retired = true;
+    if (capsule.name->second.current == &capsule) {
+        capsule.name->second.current = nullptr;
+    }
+}
+
+void Registry::end_if_unused(Capsule& capsule, Outbox& out) {
+    if (!capsule.retired || capsule.open_leases != 0) {
+        return;
+    }
+    if (capsule.producer != nullptr) {
+        out.send(capsule.producer->number, 0, wire::Ended{capsule.id, !capsule.lost_lease});
+    }
+    const auto& stored = capsule.publication.stored;
+    out.dropped.insert(out.dropped.end(), stored.begin(), stored.end());
+
+    const std::uint32_t uid = capsule.id.uid;
+    Totals& use = count(uid);
+    --use.capsules;
+    use.bytes -= capsule.segment_bytes;
+    use.descriptors -= stored.size();
+    const auto name = capsule.name;
+    name->second.versions.erase(capsule.version);
+    capsules_.erase(wire::CapsuleId{capsule.id});  // a copy: the key must outlive the entry
+    if (name->second.versions.empty()) {
+        const std::uint32_t owner = name->second.owner;
+        if (!name->first.empty()) {
+            --count(owner).names;
+        }
+        name_index_.erase(name->first);
+        names_.erase(name);
+        forget_if_zero(owner);
+    }
+    forget_if_zero(uid);
+}
+
+// ---- Attach ---------------------------------------------------------------------------------------------------------
+
+bool Registry::satisfies(const Capsule& capsule, const wire::Attach& attach) noexcept {
+    switch (attach.which) {
+        case wire::Which::Latest:
+            return capsule.version >= attach.last_seen;
+        case wire::Which::Exactly:
+            return capsule.version == attach.version;
+        case wire::Which::NewerThan:
+            return capsule.version > attach.version && capsule.version >= attach.last_seen;
+    }
+    return false;
+}
+
+Registry::Found Registry::find(const Session& viewer, const wire::Attach& attach) {
+    using State = Found::State;
+    Capsule* candidate = nullptr;
+    if (const auto* id = std::get_if<wire::CapsuleId>(&attach.what)) {
+        const auto known = capsules_.find(*id);
+        if (known != capsules_.end() && sees(viewer, known->second)) {
+            // An id has one version for ever: what is not right now never will be.
+            const bool good = !known->second.retired && satisfies(known->second, attach);
+            return good ? Found{State::Here, &known->second} : Found{State::Never, nullptr};
+        }
+    } else if (const auto known = name_index_.find(std::get<std::string>(attach.what)); known != name_index_.end()) {
+        candidate = known->second->second.current;
+    }
+    if (candidate != nullptr && sees(viewer, *candidate) && satisfies(*candidate, attach)) {
+        return {State::Here, candidate};
+    }
+    if (attach.which == wire::Which::Exactly && attach.version < next_version_) {
+        return {State::Never, nullptr};
+    }
+    return {State::MayCome, nullptr};
+}
+
+void Registry::attach(SessionNumber from, std::uint64_t request_id, const wire::Attach& attach,
+                      std::optional<std::uint64_t> timeout_ms, std::uint64_t now_ms, Outbox& out) {
+    Session& consumer = session(from);
+    if (const auto held = consumer.leases.find(attach.lease); held != consumer.leases.end()) {
+        const Capsule& capsule = *held->second.capsule;
+        const auto* id = std::get_if<wire::CapsuleId>(&attach.what);
+        const bool same = (id != nullptr ? *id == capsule.id : std::get<std::string>(attach.what) == capsule.name->first) &&
+                          satisfies(capsule, attach);
+        if (same) {
+            out.send(from, request_id, reply_for(capsule));
+            return;
+        }
+    }
+    if (consumer.used_leases.contains(attach.lease) || consumer.waiting_leases.contains(attach.lease)) {
+        out.send(from, request_id,
+                 refusal(Errc::InvalidArgument, "attach.lease",
+                         "lease number " + std::to_string(attach.lease) + " was used before in this session"));
+        return;
+    }
+    const Found found = find(consumer, attach);
+    if (found.state == Found::State::Here) {
+        grant(consumer, request_id, attach.lease, *found.capsule, out);
+        return;
+    }
+    if (found.state == Found::State::Never) {
+        const bool by_id = std::holds_alternative<wire::CapsuleId>(attach.what);
+        out.send(from, request_id,
+                 refusal(Errc::NotFound, by_id ? "attach.capsule" : "attach.version",
+                         by_id ? "that capsule can't be attached any more" : "that version can't come any more"));
+        return;
+    }
+    if (timeout_ms == 0U) {
+        const auto* name = std::get_if<std::string>(&attach.what);
+        out.send(from, request_id,
+                 refusal(Errc::NotFound, name != nullptr ? "attach.name" : "attach.capsule",
+                         name != nullptr ? "nothing to attach under the name \"" + *name + "\""
+                                         : std::string("no such capsule")));
+        return;
+    }
+
+    const auto [entry, fresh] = consumer.waiting.try_emplace(request_id);
+    if (!fresh) {
+        out.send(from, request_id,
+                 refusal(Errc::InvalidArgument, "request_id", "a request with this id is waiting already"));
+        return;
+    }
+    Waiter& waiter = entry->second;
+    waiter.request_id = request_id;
+    waiter.attach = attach;
+    waiter.session = &consumer;
+    consumer.waiting_order.push_back(waiter);
+    consumer.waiting_leases.insert(attach.lease);
+    if (const auto* name = std::get_if<std::string>(&attach.what)) {
+        waiting_for_name_[*name].push_back(waiter);
+    } else {
+        waiting_for_id_[std::get<wire::CapsuleId>(attach.what)].push_back(waiter);
+    }
+    if (timeout_ms) {
+        // A time beyond the end of time is no deadline.
+        if (const auto deadline = hurray::checked_add(now_ms, *timeout_ms)) {
+            waiter.deadline = deadlines_.emplace(*deadline, &waiter);
+        }
+    }
+    if (attach.which == wire::Which::Exactly) {
+        waiter.exact = exact_waiters_.emplace(attach.version, &waiter);
+    }
+    ++count(consumer.identity.uid).waiting;
+}
+
+void Registry::grant(Session& consumer, std::uint64_t request_id, std::uint64_t number, Capsule& capsule, Outbox& out) {
+    Lease& lease = consumer.leases.try_emplace(number).first->second;
+    lease.number = number;
+    lease.holder = &consumer;
+    lease.capsule = &capsule;
+    consumer.lease_order.push_back(lease);
+    consumer.used_leases.insert(number);
+    capsule.leases.push_back(lease);
+    ++capsule.open_leases;
+    ++count(consumer.identity.uid).leases;
+
+    const std::size_t opened = out.packets.size();
+    out.send(capsule.producer->number, 0,
+             wire::LeaseEvent{capsule.id,
+                              {consumer.identity.uid, consumer.shown_hash, number},
+                              wire::LeaseEvent::What::Opened,
+                              capsule.open_leases});
+    out.send_after(opened, consumer.number, request_id, reply_for(capsule));
+}
+
+wire::AttachReply Registry::reply_for(const Capsule& capsule) {
+    const Publication& publication = capsule.publication;
+    wire::AttachReply reply;
+    reply.capsule = capsule.id;
+    reply.name = capsule.name->first;
+    reply.version = capsule.version;
+    reply.descriptor = publication.request.descriptor;
+    reply.segments.reserve(publication.stored.size());
+    for (std::size_t i = 0; i < publication.stored.size(); ++i) {
+        const wire::Segment& segment = publication.request.segments[i];
+        reply.segments.push_back({publication.stored[i].value, true, segment.memory, segment.size, 0});
+    }
+    reply.placements = publication.request.placements;
+    reply.access = capsule.access;
+    return reply;
+}
+
+void Registry::serve_waiters(WaiterList& waiters, Capsule& capsule, Outbox& out) {
+    // The last removal destroys the list itself, hence the look ahead.
+    for (auto next = waiters.begin(); next != waiters.end();) {
+        Waiter& waiter = *next;
+        ++next;
+        const bool last = next == waiters.end();
+        if (sees(*waiter.session, capsule) && satisfies(capsule, waiter.attach)) {
+            Session& consumer = *waiter.session;
+            const std::uint64_t request_id = waiter.request_id;
+            const std::uint64_t lease = waiter.attach.lease;
+            remove_waiter(waiter);
+            grant(consumer, request_id, lease, capsule, out);
+        }
+        if (last) {
+            return;
+        }
+    }
+}
+
+void Registry::remove_waiter(Waiter& waiter) {
+    Session& consumer = *waiter.session;
+    if (waiter.deadline) {
+        deadlines_.erase(*waiter.deadline);
+    }
+    if (waiter.exact) {
+        exact_waiters_.erase(*waiter.exact);
+    }
+    waiter.in_target.unlink();
+    if (const auto* name = std::get_if<std::string>(&waiter.attach.what)) {
+        const auto list = waiting_for_name_.find(*name);
+        if (list->second.empty()) {
+            waiting_for_name_.erase(list);
+        }
+    } else {
+        const auto list = waiting_for_id_.find(std::get<wire::CapsuleId>(waiter.attach.what));
+        if (list->second.empty()) {
+            waiting_for_id_.erase(list);
+        }
+    }
+    consumer.waiting_leases.erase(waiter.attach.lease);
+    --count(consumer.identity.uid).waiting;
+    consumer.waiting.erase(std::uint64_t{waiter.request_id});  // a copy: the key must outlive the entry
+}
+
+void Registry::cancel(SessionNumber from, const wire::Cancel& cancel, Outbox& out) {
+    Session& consumer = session(from);
+    const auto waiting = consumer.waiting.find(cancel.request_id);
+    if (waiting == consumer.waiting.end()) {
+        return;
+    }
+    out.send(from, cancel.request_id, refusal(Errc::Closed, {}, "cancelled"));
+    remove_waiter(waiting->second);
+}
+
+void Registry::expire(std::uint64_t now_ms, Outbox& out) {
+    while (!deadlines_.empty() && deadlines_.begin()->first <= now_ms) {
+        Waiter& waiter = *deadlines_.begin()->second;
+        const auto* name = std::get_if<std::string>(&waiter.attach.what);
+        out.send(waiter.session->number, waiter.request_id,
+                 refusal(Errc::TimedOut, {},
+                         name != nullptr ? "nothing came under the name \"" + *name + "\" in time"
+                                         : std::string("the capsule did not come in time")));
+        remove_waiter(waiter);
+    }
+}
+
+std::optional<std::uint64_t> Registry::next_deadline_ms() const noexcept {
+    return deadlines_.empty() ? std::nullopt : std::optional(deadlines_.begin()->first);
+}
+
+// ---- Release, withdraw ----------------------------------------------------------------------------------------------
+
+void Registry::close_lease(Lease& lease, wire::LeaseEvent::What what, Outbox& out) {
+    Session& holder = *lease.holder;
+    Capsule& capsule = *lease.capsule;
+    const std::uint64_t number = lease.number;
+    --capsule.open_leases;
+    if (what == wire::LeaseEvent::What::Lost) {
+        capsule.lost_lease = true;
+    }
+    if (capsule.producer != nullptr) {
+        out.send(capsule.producer->number, 0,
+                 wire::LeaseEvent{
+                     capsule.id, {holder.identity.uid, holder.shown_hash, number}, what, capsule.open_leases});
+    }
+    holder.leases.erase(number);
+    --count(holder.identity.uid).leases;
+    end_if_unused(capsule, out);
+}
+
+void Registry::release(SessionNumber from, std::uint64_t request_id, const wire::Release& release, Outbox& out) {
+    Session& consumer = session(from);
+    const std::size_t first = out.packets.size();
+    for (const std::uint64_t number : release.leases) {
+        if (const auto lease = consumer.leases.find(number); lease != consumer.leases.end()) {
+            close_lease(lease->second, wire::LeaseEvent::What::Released, out);
+        }
+    }
+    out.send_after(first, from, request_id, wire::Done{});
+}
+
+void Registry::withdraw(SessionNumber from, std::uint64_t request_id, const wire::Withdraw& withdraw, Outbox& out) {
+    Session& asker = session(from);
+    const auto known = capsules_.find(withdraw.capsule);
+    if (known == capsules_.end() || !sees(asker, known->second)) {
+        out.send(from, request_id, refusal(Errc::NotFound, "withdraw.capsule", "no such capsule"));
+        return;
+    }
+    Capsule& capsule = known->second;
+    if (capsule.retired) {
+        out.send(from, request_id, wire::Done{});
+        return;
+    }
+    const std::size_t first = out.packets.size();
+    const wire::Watched retired{0, What::Retired, capsule.id, capsule.name->first, capsule.version};
+    retire(capsule);
+    if (capsule.producer != nullptr && capsule.producer != &asker) {
+        out.send(capsule.producer->number, 0, wire::Retired{capsule.id});
+    }
+    end_if_unused(capsule, out);
+    out.send_after(first, from, request_id, wire::Done{});
+    tell_watchers(What::Retired, retired.capsule, retired.name, retired.version, retired.capsule.uid, out);
+}
+
+// ---- List, watch, status --------------------------------------------------------------------------------------------
+
+template <class Visit>
+std::optional<std::pair<std::string, std::uint64_t>> Registry::visit_from(std::string_view pattern,
+                                                                          std::string_view name, std::uint64_t version,
+                                                                          const Session& viewer, std::size_t budget,
+                                                                          Visit&& visit) const {
+    auto at = names_.lower_bound(std::max(pattern, name));
+    std::optional<std::pair<std::string, std::uint64_t>> seen;
+    for (; at != names_.end() && wire::matches(pattern, at->first); ++at) {
+        const auto& versions = at->second.versions;
+        for (auto entry = at->first == name ? versions.upper_bound(version) : versions.begin(); entry != versions.end();
+             ++entry) {
+            if (budget-- == 0) {
+                return seen;
+            }
+            if (sees(viewer, *entry->second) && !visit(at->first, *entry->second)) {
+                return seen;
+            }
+            if (!seen) {
+                seen.emplace();
+            }
+            if (seen->first != at->first) {
+                seen->first = at->first;
+            }
+            seen->second = entry->first;
+        }
+    }
+    return std::nullopt;
+}
+
+void Registry::list(SessionNumber from, std::uint64_t request_id, const wire::List& list, Outbox& out) const {
+    std::string_view name;
+    std::uint64_t version = 0;
+    if (!list.cursor.empty() && !decode_cursor(list.cursor, name, version)) {
+        out.send(from, request_id, refusal(Errc::InvalidArgument, "list.cursor", "not a cursor of a page before"));
+        return;
+    }
+    wire::ListReply page;
+    std::size_t bytes = 0;
+    const auto stopped = visit_from(
+        list.pattern, name, version, session(from), kListBudget, [&](const std::string& text, const Capsule& capsule) {
+            const wire::Publish& published = capsule.publication.request;
+            const std::size_t more =
+                kInfoOverhead + text.size() + (list.with_descriptor ? published.descriptor.size() : 0);
+            if (bytes + more > kPageBytes || (list.limit != 0 && page.capsules.size() >= list.limit)) {
+                return false;
+            }
+            bytes += more;
+            wire::Info& info = page.capsules.emplace_back();
+            info.capsule = capsule.id;
+            info.name = text;
+            info.version = capsule.version;
+            info.bytes = capsule.publication.buffer_bytes;
+            info.leases = capsule.open_leases;
+            info.access = capsule.access;
+            info.retired = capsule.retired;
+            info.pid = capsule.pid;
+            if (list.with_descriptor) {
+                info.descriptor = published.descriptor;
+            }
+            return true;
+        });
+    if (stopped) {
+        page.cursor = encode_cursor(stopped->first, stopped->second);
+    }
+    out.send(from, request_id, std::move(page));
+}
+
+void Registry::watch(SessionNumber from, std::uint64_t request_id, const wire::Watch& watch, Outbox& out) {
+    Session& watcher = session(from);
+    const auto [entry, fresh] = watcher.watches.try_emplace(watch.watch);
+    if (!fresh) {
+        out.send(from, request_id,
+                 refusal(Errc::AlreadyExists, "watch.watch",
+                         "watch number " + std::to_string(watch.watch) + " is in use in this session"));
+        return;
+    }
+    Watch& added = entry->second;
+    added.number = watch.watch;
+    added.pattern = watch.pattern;
+    added.session = &watcher;
+    watches_[watch.pattern].push_back(added);
+    ++watcher.snapshots;
+    ++count(watcher.identity.uid).watches;
+    out.send(from, request_id, wire::Done{});
+    std::size_t budget = kSnapshotPackets;
+    continue_snapshot(added, budget, out);
+}
+
+bool Registry::has_snapshots(SessionNumber number) const noexcept {
+    const auto found = sessions_.find(number.value);
+    return found != sessions_.end() && found->second.snapshots != 0;
+}
+
+void Registry::continue_snapshots(SessionNumber number, Outbox& out) {
+    Session& watcher = session(number);
+    std::size_t budget = kSnapshotPackets;
+    for (auto& [watch_number, watch] : watcher.watches) {
+        if (budget == 0 || (watch.in_snapshot && !continue_snapshot(watch, budget, out))) {
+            return;
+        }
+    }
+}
+
+/// Writes up to `budget` packets. True: the snapshot is complete.
+bool Registry::continue_snapshot(Watch& watch, std::size_t& budget, Outbox& out) {
+    Session& watcher = *watch.session;
+    const auto stopped = visit_from(watch.pattern, watch.shown_name, watch.shown_version, watcher, kListBudget,
+                                    [&](const std::string& name, const Capsule& capsule) {
+                                        if (budget == 0) {
+                                            return false;
+                                        }
+                                        if (!capsule.retired) {
+                                            --budget;
+                                            out.send(watcher.number, 0,
+                                                     wire::Watched{watch.number, What::Present, capsule.id, name,
+                                                                   capsule.version});
+                                        }
+                                        return true;
+                                    });
+    if (stopped) {
+        watch.shown_name = stopped->first;
+        watch.shown_version = stopped->second;
+        return false;
+    }
+    if (budget == 0) {
+        // All is shown; the end and what was kept back come with the next piece. Nothing may be added to the snapshot now.
+        watch.shown_name.assign(wire::kMaxNameBytes + 1, '\xff');
+        return false;
+    }
+    watch.in_snapshot = false;
+    --watcher.snapshots;
+    out.send(watcher.number, 0, wire::Watched{watch.number, What::SnapshotEnd, {}, {}, 0});
+    for (wire::Watched& event : watch.kept_back) {
+        out.send(watcher.number, 0, std::move(event));
+    }
+    if (watch.gap) {
+        out.send(watcher.number, 0, wire::Watched{watch.number, What::Gap, {}, {}, 0});
+    }
+    watch.kept_back = {};
+    watch.gap = false;
+    budget = 0;
+    return true;
+}
+
+void Registry::unwatch(SessionNumber from, std::uint64_t request_id, const wire::Unwatch& unwatch, Outbox& out) {
+    Session& watcher = session(from);
+    if (const auto watch = watcher.watches.find(unwatch.watch); watch != watcher.watches.end()) {
+        remove_watch(watcher, watch);
+    }
+    out.send(from, request_id, wire::Done{});
+}
+
+void Registry::remove_watch(Session& watcher, std::map<std::uint64_t, Watch>::iterator watch) {
+    if (watch->second.in_snapshot) {
+        --watcher.snapshots;
+    }
+    watch->second.with_pattern.unlink();
+    if (const auto list = watches_.find(watch->second.pattern); list->second.empty()) {
+        watches_.erase(list);
+    }
+    --count(watcher.identity.uid).watches;
+    watcher.watches.erase(watch);
+}
+
+void Registry::tell_watchers(What what, const wire::CapsuleId& id, std::string_view name, std::uint64_t version,
+                             std::uint32_t owner_uid, Outbox& out) {
+    if (watches_.empty()) {
+        return;
+    }
+    const auto tell = [&](std::string_view pattern) {
+        const auto list = watches_.find(std::string(pattern));
+        if (list == watches_.end()) {
+            return;
+        }
+        for (Watch& watch : list->second) {
+            const Identity& watcher = watch.session->identity;
+            if (watcher.is_root || watcher.uid == owner_uid) {
+                tell_watch(watch, {watch.number, what, id, std::string(name), version}, out);
+            }
+        }
+    };
+    tell({});
+    for (std::size_t slash = name.find('/'); slash != std::string_view::npos; slash = name.find('/', slash + 1)) {
+        tell(name.substr(0, slash + 1));
+    }
+    if (!name.empty()) {
+        tell(name);
+    }
+}
+
+void Registry::tell_watch(Watch& watch, wire::Watched event, Outbox& out) {
+    if (!watch.in_snapshot) {
+        out.send(watch.session->number, 0, std::move(event));
+        return;
+    }
+    if (std::pair(std::string_view(event.name), event.version) >
+        std::pair(std::string_view(watch.shown_name), watch.shown_version)) {
+        return;
+    }
+    if (watch.kept_back.size() >= kMaxKeptBack) {
+        watch.gap = true;
+        return;
+    }
+    watch.kept_back.push_back(std::move(event));
+}
+
+void Registry::status(SessionNumber from, std::uint64_t request_id, std::string_view daemon_version,
+                      std::uint64_t uptime_ms, Outbox& out) const {
+    const Identity& asker = session(from).identity;
+    wire::StatusReply reply;
+    const auto add = [&reply](std::uint32_t uid, const Totals& use) {
+        const std::array<std::pair<const char*, std::uint64_t>, 8> uses = {{{"clients", use.clients},
+                                                                            {"capsules", use.capsules},
+                                                                            {"names", use.names},
+                                                                            {"bytes", use.bytes},
+                                                                            {"leases", use.leases},
+                                                                            {"waiting", use.waiting},
+                                                                            {"watches", use.watches},
+                                                                            {"descriptors", use.descriptors}}};
+        for (const auto& [name, used] : uses) {
+            reply.uses.push_back({name, uid, used, 0});
+        }
+    };
+    if (asker.is_root) {
+        std::size_t users = 0;
+        for (const auto& [uid, use] : uses_) {
+            if (users++ == kStatusUsers) {
+                break;
+            }
+            add(uid, use);
+        }
+    } else if (const auto own = uses_.find(asker.uid); own != uses_.end()) {
+        add(asker.uid, own->second);
+    }
+    reply.daemon_version = daemon_version;
+    reply.uptime_ms = uptime_ms;
+    out.send(from, request_id, std::move(reply));
+}
+
+Registry::Totals Registry::totals() const noexcept {
+    Totals sum;
+    for (const auto& [uid, use] : uses_) {
+        sum.clients += use.clients;
+        sum.capsules += use.capsules;
+        sum.names += use.names;
+        sum.bytes += use.bytes;
+        sum.leases += use.leases;
+        sum.waiting += use.waiting;
+        sum.watches += use.watches;
+        sum.descriptors += use.descriptors;
+    }
+    return sum;
+}
+
+void Registry::forget_if_zero(std::uint32_t uid) noexcept {
+    if (const auto use = uses_.find(uid); use != uses_.end() && use->second == Totals{}) {
+        uses_.erase(use);
+    }
+}
+
+}  // namespace hurrayd

@@ -1,0 +1,273 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include <boost/intrusive/list.hpp>
+
+#include "daemon/hash.hpp"
+#include "daemon/outbox.hpp"
+#include "daemon/types.hpp"
+#include "libhurray/base/result.hpp"
+#include "proto/wire/messages.hpp"
+
+namespace hurrayd {
+
+namespace wire = hurray::wire;
+
+/// Who a session is, as the kernel and its Hello say.
+struct Identity {
+    std::uint32_t uid = 0;
+    std::uint32_t gid = 0;
+    std::int32_t pid = 0;  ///< for people only; 0 in a foreign pid namespace
+    bool is_root = false;
+    wire::Id16 session;
+};
+
+/// A publish whose descriptors have been checked and stored.
+struct Publication {
+    wire::Publish request;
+    /// The daemon's numbers of `request.segments`, in their order.
+    std::vector<SegmentNumber> stored;
+    /// Of the non-empty buffers together.
+    std::uint64_t buffer_bytes = 0;
+};
+
+/// Numbers of leases that a session has used, in a bounded space.
+///
+/// Clients count upwards, so this is one range, and a few where attaches wait or fail. Somebody who leaves gaps on purpose
+/// fills `kMaxRanges`; then the lowest gap counts as used.
+class UsedNumbers {
+  public:
+    static constexpr std::size_t kMaxRanges = 1024;
+    [[nodiscard]] bool contains(std::uint64_t number) const noexcept;
+    void insert(std::uint64_t number);
+
+  private:
+    std::map<std::uint64_t, std::uint64_t> ranges_;  // first -> last, not touching each other
+};
+
+/// All that the daemon knows: sessions, capsules, names, leases, waiting attaches, watches. Plain logic: no descriptor,
+/// clock or socket inside; what is to be sent goes to the Outbox, in the order that the protocol prescribes.
+///
+/// Every operation answers in the outbox, refusals too. A refused operation changes nothing. A session that was not
+/// opened, or has ended, must not be named.
+///
+/// Rules that hold for all operations:
+/// 1. To whoever may not see a capsule it does not exist. Its publisher's user and root see it, nobody else.
+/// 2. A capsule is attachable, then retired, then gone with its last lease. Each name has one attachable version at most.
+/// 3. Each lease is told to the producer once as OPENED and once as RELEASED or LOST.
+/// 4. Versions rise over all names, and over the daemon's lives if `first_version` is the realtime clock in nanoseconds.
+///
+/// Threads: one. Costs: O(log n) or O(1) in the number of capsules and sessions, but for what lists them.
+class Registry {
+  public:
+    explicit Registry(std::uint64_t first_version) noexcept : next_version_(first_version) {}
+    Registry(const Registry&) = delete;
+    Registry& operator=(const Registry&) = delete;
+    ~Registry();
+
+    /// Fails: AlreadyExists  a living session of this user has that session id
+    [[nodiscard]] hurray::Result<void> open_session(SessionNumber number, const Identity& identity);
+
+    /// Its leases are LOST, its capsules retire and their holders are told, its waiting attaches and watches vanish.
+    void end_session(SessionNumber number, Outbox& out);
+
+    /// Reply: PublishReply. Old version's producer: Retired, and Ended if nobody holds it, both before that reply. Then the
+    /// waiting attaches that it satisfies, in the order they came; then watchers.
+    /// The same publish again by the same session has the same answer.
+    /// Fails: AlreadyExists  the id was published with another content, or the name belongs to another user
+    void publish(SessionNumber from, std::uint64_t request_id, Publication publication, Outbox& out);
+
+    /// Reply: AttachReply, after OPENED to the producer; now or when the version comes.
+    /// Fails: NotFound         nothing to attach and `timeout_ms` is 0, or the version asked for can't come any more
+    ///        TimedOut         by `expire`
+    ///        Closed           by `cancel`
+    ///        InvalidArgument  the lease number, or the request's while it waits, was used before
+    void attach(SessionNumber from, std::uint64_t request_id, const wire::Attach& attach,
+                std::optional<std::uint64_t> timeout_ms, std::uint64_t now_ms, Outbox& out);
+
+    /// Reply: Done, after the producers were told. Unknown leases are fine.
+    void release(SessionNumber from, std::uint64_t request_id, const wire::Release& release, Outbox& out);
+
+    /// Ends a waiting attach: Closed. Of anything else: nothing, its reply is sent or on its way.
+    void cancel(SessionNumber from, const wire::Cancel& cancel, Outbox& out);
+
+    /// Reply: Done. Fails: NotFound.
+    void withdraw(SessionNumber from, std::uint64_t request_id, const wire::Withdraw& withdraw, Outbox& out);
+
+    /// Reply: ListReply, a page that fits a packet; it may be short, or empty with a cursor, where much was passed over.
+    /// Fails: InvalidArgument  no cursor of ours
+    void list(SessionNumber from, std::uint64_t request_id, const wire::List& list, Outbox& out) const;
+
+    /// Reply: Done, then the snapshot's first part; `continue_snapshots` writes more whenever the session has room.
+    /// Fails: AlreadyExists  the number is in use
+    void watch(SessionNumber from, std::uint64_t request_id, const wire::Watch& watch, Outbox& out);
+    void unwatch(SessionNumber from, std::uint64_t request_id, const wire::Unwatch& unwatch, Outbox& out);
+    [[nodiscard]] bool has_snapshots(SessionNumber number) const noexcept;
+    void continue_snapshots(SessionNumber number, Outbox& out);
+
+    /// Reply: StatusReply: the asker's user, for root every user (as many as fit a packet).
+    void status(SessionNumber from, std::uint64_t request_id, std::string_view daemon_version, std::uint64_t uptime_ms,
+                Outbox& out) const;
+
+    /// Answers the attaches whose time is over. When the next one's is: `next_deadline_ms`.
+    void expire(std::uint64_t now_ms, Outbox& out);
+    [[nodiscard]] std::optional<std::uint64_t> next_deadline_ms() const noexcept;
+
+    /// What is held, over all users.
+    struct Totals {
+        std::uint64_t clients = 0;
+        std::uint64_t capsules = 0;
+        std::uint64_t names = 0;
+        std::uint64_t bytes = 0;  ///< of stored segments
+        std::uint64_t leases = 0;
+        std::uint64_t waiting = 0;
+        std::uint64_t watches = 0;
+        std::uint64_t descriptors = 0;
+        friend bool operator==(const Totals&, const Totals&) = default;
+    };
+    [[nodiscard]] Totals totals() const noexcept;
+
+  private:
+    struct Session;
+    struct Capsule;
+    using Hook = boost::intrusive::list_member_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>>;
+
+    struct Lease {
+        std::uint64_t number = 0;
+        Session* holder = nullptr;
+        Capsule* capsule = nullptr;
+        Hook in_session;
+        Hook in_capsule;
+    };
+
+    /// An attach that waits.
+    struct Waiter {
+        std::uint64_t request_id = 0;
+        wire::Attach attach;
+        Session* session = nullptr;
+        Hook in_session;
+        Hook in_target;
+        std::optional<std::multimap<std::uint64_t, Waiter*>::iterator> deadline;
+        std::optional<std::multimap<std::uint64_t, Waiter*>::iterator> exact;
+    };
+
+    template <class T, Hook T::*hook>
+    using ListOf = boost::intrusive::list<T, boost::intrusive::member_hook<T, Hook, hook>,
+                                          boost::intrusive::constant_time_size<false>>;
+
+    struct Watch {
+        std::uint64_t number = 0;
+        std::string pattern;
+        Session* session = nullptr;
+        Hook with_pattern;
+        /// While the snapshot goes out, piece by piece: the last name and version shown. Changes up to there are kept back
+        /// until SNAPSHOT_END; those beyond it the snapshot itself will show.
+        bool in_snapshot = true;
+        std::string shown_name;
+        std::uint64_t shown_version = 0;
+        std::deque<wire::Watched> kept_back;
+        bool gap = false;  ///< too much was kept back
+    };
+
+    /// A capsule's name and all its versions. Capsules without a name share the one under "".
+    struct Name {
+        std::uint32_t owner = 0;
+        Capsule* current = nullptr;  ///< the attachable version; of "": unused
+        std::map<std::uint64_t, Capsule*> versions;
+    };
+    using Names = std::map<std::string, Name, std::less<>>;
+
+    struct Capsule {
+        wire::CapsuleId id;
+        Names::iterator name;
+        std::uint64_t version = 0;
+        wire::Access access;
+        std::int32_t pid = 0;
+        bool retired = false;
+        bool lost_lease = false;      ///< some lease of it was lost: its memory is never to be written again
+        Session* producer = nullptr;  ///< null: its session has ended
+        std::uint64_t open_leases = 0;
+        std::uint64_t segment_bytes = 0;
+        Publication publication;  ///< as published, for comparison; `request.name` is left empty
+        Hook in_session;
+        ListOf<Lease, &Lease::in_capsule> leases;
+    };
+
+    struct Session {
+        SessionNumber number;
+        Identity identity;
+        wire::Id16 shown_hash;
+        UsedNumbers used_leases;
+        std::unordered_map<std::uint64_t, Lease> leases;
+        ListOf<Lease, &Lease::in_session> lease_order;
+        std::unordered_map<std::uint64_t, Waiter> waiting;  ///< by request
+        ListOf<Waiter, &Waiter::in_session> waiting_order;
+        std::unordered_set<std::uint64_t> waiting_leases;
+        std::map<std::uint64_t, Watch> watches;
+        std::size_t snapshots = 0;
+        ListOf<Capsule, &Capsule::in_session> capsules;
+        std::uint64_t told_lost = 0;  ///< version of the capsule whose loss it was told last
+    };
+
+    /// Where an attach stands.
+    struct Found {
+        enum class State : std::uint8_t { Here, MayCome, Never } state = State::MayCome;
+        Capsule* capsule = nullptr;
+    };
+
+    using WaiterList = ListOf<Waiter, &Waiter::in_target>;
+    using WatchList = ListOf<Watch, &Watch::with_pattern>;
+
+    Session& session(SessionNumber number);
+    const Session& session(SessionNumber number) const;
+    static bool sees(const Session& session, const Capsule& capsule) noexcept;
+    static bool satisfies(const Capsule& capsule, const wire::Attach& attach) noexcept;
+    Found find(const Session& session, const wire::Attach& attach);
+    void grant(Session& consumer, std::uint64_t request_id, std::uint64_t lease, Capsule& capsule, Outbox& out);
+    static wire::AttachReply reply_for(const Capsule& capsule);
+    void remove_waiter(Waiter& waiter);
+    void serve_waiters(WaiterList& waiters, Capsule& capsule, Outbox& out);
+    void close_lease(Lease& lease, wire::LeaseEvent::What what, Outbox& out);
+    void retire(Capsule& capsule) noexcept;
+    void end_if_unused(Capsule& capsule, Outbox& out);
+    void tell_watchers(wire::Watched::What what, const wire::CapsuleId& id, std::string_view name, std::uint64_t version,
+                       std::uint32_t owner_uid, Outbox& out);
+    void tell_watch(Watch& watch, wire::Watched event, Outbox& out);
+    void remove_watch(Session& session, std::map<std::uint64_t, Watch>::iterator watch);
+    bool continue_snapshot(Watch& watch, std::size_t& budget, Outbox& out);
+    Totals& count(std::uint32_t uid) { return uses_[uid]; }
+    void forget_if_zero(std::uint32_t uid) noexcept;
+
+    /// Calls `visit(name, capsule)` for every capsule that `viewer` sees under `pattern`, above (`name`, `version`), in the
+    /// order of names and versions, until it returns false or `budget` capsules were looked at. Tells where it stopped, or
+    /// nothing at the end.
+    template <class Visit>
+    std::optional<std::pair<std::string, std::uint64_t>> visit_from(std::string_view pattern, std::string_view name,
+                                                                    std::uint64_t version, const Session& viewer,
+                                                                    std::size_t budget, Visit&& visit) const;
+
+    std::uint64_t next_version_;
+    std::unordered_map<std::uint64_t, Session> sessions_;
+    std::map<std::pair<std::uint32_t, wire::Id16>, Session*> session_ids_;
+    std::unordered_map<wire::CapsuleId, Capsule, CapsuleIdHash> capsules_;
+    Names names_;
+    std::unordered_map<std::string_view, Names::iterator, NameHash> name_index_;  // keys live in names_
+    std::unordered_map<std::string, WaiterList, NameHash> waiting_for_name_;
+    std::unordered_map<wire::CapsuleId, WaiterList, CapsuleIdHash> waiting_for_id_;
+    std::multimap<std::uint64_t, Waiter*> deadlines_;
+    std::multimap<std::uint64_t, Waiter*> exact_waiters_;  // by the version they wait for
+    std::unordered_map<std::string, WatchList, NameHash> watches_;  // by pattern
+    std::map<std::uint32_t, Totals> uses_;
+};
+
+}  // namespace hurrayd

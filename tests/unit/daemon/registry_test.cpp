@@ -1,0 +1,872 @@
+#include "daemon/registry.hpp"
+
+#include <algorithm>
+#include <set>
+#include <string>
+
+#include <gtest/gtest.h>
+
+// The rules of the registry, one a test. Packets are written down as short words ("Opened(1)", "AttachReply#7") so that a
+// test shows the order of everything that one step sets off, to whom.
+
+namespace hurrayd {
+namespace {
+
+using hurray::Errc;
+using Words = std::vector<std::string>;
+
+constexpr std::uint64_t kFirstVersion = 1000;
+constexpr std::uint32_t kAlice = 1001;
+constexpr std::uint32_t kBob = 1002;
+
+wire::Id16 id16(std::uint8_t n) {
+    wire::Id16 id;
+    id.bytes[15] = n;
+    return id;
+}
+
+class RegistryTest : public testing::Test {
+  protected:
+    Registry registry{kFirstVersion};
+    Outbox out;
+    std::uint64_t next_session = 1;
+    std::uint64_t next_segment = 1;
+    std::uint64_t now = 0;
+
+    SessionNumber open(std::uint32_t uid) {
+        const SessionNumber number{next_session++};
+        const auto opened = registry.open_session(
+            number, {uid, uid, static_cast<std::int32_t>(number.value), uid == 0,
+                     id16(static_cast<std::uint8_t>(number.value))});
+        EXPECT_TRUE(opened.has_value());
+        return number;
+    }
+
+    static Publication publication(std::uint8_t capsule, const std::string& name) {
+        Publication p;
+        p.request.capsule = id16(capsule);
+        p.request.name = name;
+        p.request.descriptor = "descriptor";
+        return p;
+    }
+
+    /// Publishes a capsule of one segment with 4096 bytes.
+    Words publish(SessionNumber from, std::uint64_t request, std::uint8_t capsule, const std::string& name) {
+        Publication p = publication(capsule, name);
+        p.request.segments = {{50, true, wire::Memory::Reusable, 4096, 0}};
+        p.request.placements = {{0, 0}};
+        p.stored = {{next_segment++}};
+        p.buffer_bytes = 100;
+        registry.publish(from, request, std::move(p), out);
+        return take();
+    }
+
+    static wire::Attach by_name(std::uint64_t lease, const std::string& name) { return {lease, name}; }
+    static wire::Attach by_id(std::uint64_t lease, std::uint32_t uid, std::uint8_t capsule) {
+        return {lease, wire::CapsuleId{uid, id16(capsule)}};
+    }
+
+    Words attach(SessionNumber from, std::uint64_t request, const wire::Attach& what,
+                 std::optional<std::uint64_t> timeout = 0) {
+        registry.attach(from, request, what, timeout, now, out);
+        return take();
+    }
+    Words release(SessionNumber from, std::uint64_t request, std::vector<std::uint64_t> leases) {
+        registry.release(from, request, {std::move(leases)}, out);
+        return take();
+    }
+    Words end(SessionNumber session) {
+        registry.end_session(session, out);
+        return take();
+    }
+    Words withdraw(SessionNumber from, std::uint64_t request, std::uint32_t uid, std::uint8_t capsule) {
+        registry.withdraw(from, request, {{uid, id16(capsule)}}, out);
+        return take();
+    }
+    Words list(SessionNumber from, const wire::List& list, wire::ListReply& reply) {
+        registry.list(from, 1, list, out);
+        if (const auto* page = std::get_if<wire::ListReply>(&out.packets.at(0).packet.message)) {
+            reply = *page;
+        }
+        return take();
+    }
+    std::uint64_t used(SessionNumber asker, std::uint32_t uid, const std::string& name) {
+        registry.status(asker, 1, "v", 5, out);
+        std::uint64_t result = 0;
+        for (const auto& use : std::get<wire::StatusReply>(out.packets.at(0).packet.message).uses) {
+            if (use.uid == uid && use.name == name) {
+                result = use.used;
+            }
+        }
+        out.clear();
+        return result;
+    }
+
+    static std::string capsule_text(const wire::CapsuleId& id) { return std::to_string(id.id.bytes[15]); }
+
+    static std::string text(const wire::Packet& packet) {
+        struct Visitor {
+            std::string operator()(const hurray::Error& e) { return "Error" + std::to_string(static_cast<int>(e.code)); }
+            std::string operator()(const wire::Done&) { return "Done"; }
+            std::string operator()(const wire::HelloReply&) { return "HelloReply"; }
+            std::string operator()(const wire::PublishReply& r) { return "PublishReply=" + std::to_string(r.version); }
+            std::string operator()(const wire::AttachReply& r) { return "AttachReply(" + capsule_text(r.capsule) + ")"; }
+            std::string operator()(const wire::ListReply&) { return "ListReply"; }
+            std::string operator()(const wire::StatusReply&) { return "StatusReply"; }
+            std::string operator()(const wire::LeaseEvent& e) {
+                static const char* const kWhat[] = {"", "Opened", "Released", "Lost", "Taken"};
+                return std::string(kWhat[static_cast<int>(e.what)]) + "(" + capsule_text(e.capsule) + " lease " +
+                       std::to_string(e.lease.lease) + " left " + std::to_string(e.remaining) + ")";
+            }
+            std::string operator()(const wire::Ended& e) {
+                return "Ended(" + capsule_text(e.capsule) + (e.reusable ? " reusable)" : ")");
+            }
+            std::string operator()(const wire::Retired& e) { return "Retired(" + capsule_text(e.capsule) + ")"; }
+            std::string operator()(const wire::Watched& e) {
+                static const char* const kWhat[] = {"",        "Present",      "SnapshotEnd", "Published",
+                                                    "Retired", "ProducerLost", "Gap"};
+                return std::string("Watched") + kWhat[static_cast<int>(e.what)] +
+                       (e.version != 0 ? "(" + capsule_text(e.capsule) + ")" : "");
+            }
+            std::string operator()(const wire::ProducerLost& e) { return "ProducerLost(" + capsule_text(e.capsule) + ")"; }
+            std::string operator()(const wire::Closing&) { return "Closing"; }
+        };
+        return std::visit(Visitor{}, packet.message) +
+               (packet.request_id != 0 ? "#" + std::to_string(packet.request_id) : "");
+    }
+
+    /// What the last step sent, as "SESSION:WORD".
+    Words take() {
+        Words words;
+        for (const Outgoing& outgoing : out.packets) {
+            words.push_back(std::to_string(outgoing.to.value) + ":" + text(outgoing.packet));
+        }
+        dropped.insert(dropped.end(), out.dropped.begin(), out.dropped.end());
+        last = std::move(out.packets);
+        out.clear();
+        return words;
+    }
+
+    std::vector<SegmentNumber> dropped;
+    std::vector<Outgoing> last;
+
+    void expect_nothing_held() { EXPECT_EQ(registry.totals(), Registry::Totals{}); }
+};
+
+std::string error(Errc code) { return "Error" + std::to_string(static_cast<int>(code)); }
+
+// ---- Sessions
+
+TEST_F(RegistryTest, SessionIdOfALivingConnectionIsRefused) {
+    open(kAlice);
+    const auto again = registry.open_session({9}, {kAlice, kAlice, 1, false, id16(1)});
+    ASSERT_FALSE(again.has_value());
+    EXPECT_EQ(again.error().code, Errc::AlreadyExists);
+}
+
+TEST_F(RegistryTest, SessionIdMayBeUsedAgainAfterItsEndAndByAnotherUser) {
+    const auto first = open(kAlice);
+    EXPECT_TRUE(registry.open_session({9}, {kBob, kBob, 1, false, id16(1)}).has_value());
+    end(first);
+    EXPECT_TRUE(registry.open_session({10}, {kAlice, kAlice, 1, false, id16(1)}).has_value());
+}
+
+// ---- Publish and versions
+
+TEST_F(RegistryTest, VersionsRiseByOneOverAllNames) {
+    const auto p = open(kAlice);
+    EXPECT_EQ(publish(p, 1, 1, "a"), (Words{"1:PublishReply=1000#1"}));
+    EXPECT_EQ(publish(p, 2, 2, "b"), (Words{"1:PublishReply=1001#2"}));
+    EXPECT_EQ(publish(p, 3, 3, ""), (Words{"1:PublishReply=1002#3"}));
+}
+
+TEST_F(RegistryTest, SamePublishAgainHasTheSameAnswerAndDropsTheNewSegments) {
+    const auto p = open(kAlice);
+    publish(p, 1, 1, "a");
+    EXPECT_EQ(publish(p, 2, 1, "a"), (Words{"1:PublishReply=1000#2"}));
+    EXPECT_EQ(dropped, (std::vector<SegmentNumber>{{2}}));
+    EXPECT_EQ(registry.totals().capsules, 1u);
+}
+
+TEST_F(RegistryTest, AnotherContentUnderAKnownIdIsRefused) {
+    const auto p = open(kAlice);
+    publish(p, 1, 1, "a");
+    EXPECT_EQ(publish(p, 2, 1, "b"), (Words{"1:" + error(Errc::AlreadyExists) + "#2"}));
+    EXPECT_EQ(dropped, (std::vector<SegmentNumber>{{2}}));
+}
+
+TEST_F(RegistryTest, KnownIdFromAnotherSessionOfTheUserIsRefused) {
+    publish(open(kAlice), 1, 1, "a");
+    EXPECT_EQ(publish(open(kAlice), 2, 1, "a"), (Words{"2:" + error(Errc::AlreadyExists) + "#2"}));
+}
+
+TEST_F(RegistryTest, TwoUsersMayUseTheSameCapsuleId) {
+    publish(open(kAlice), 1, 1, "a");
+    EXPECT_EQ(publish(open(kBob), 1, 1, "b"), (Words{"2:PublishReply=1001#1"}));
+}
+
+TEST_F(RegistryTest, ReplacedCapsuleRetiresBeforeItsSuccessorIsAnswered) {
+    const auto old_producer = open(kAlice);
+    const auto p = open(kAlice);
+    publish(old_producer, 1, 1, "a");
+    EXPECT_EQ(publish(p, 2, 2, "a"), (Words{"1:Retired(1)", "1:Ended(1 reusable)", "2:PublishReply=1001#2"}));
+    EXPECT_EQ(last.at(2).after, 0u) << "the answer waits for both";
+    EXPECT_EQ(dropped, (std::vector<SegmentNumber>{{1}}));
+}
+
+TEST_F(RegistryTest, ReplacedCapsuleThatIsHeldEndsWithItsLastLease) {
+    const auto p = open(kAlice);
+    const auto c = open(kAlice);
+    publish(p, 1, 1, "a");
+    attach(c, 1, by_name(1, "a"));
+    attach(c, 2, by_name(2, "a"));
+    EXPECT_EQ(publish(p, 2, 2, "a"), (Words{"1:Retired(1)", "1:PublishReply=1001#2"}));
+    EXPECT_EQ(release(c, 3, {1}), (Words{"1:Released(1 lease 1 left 1)", "2:Done#3"}));
+    EXPECT_TRUE(dropped.empty());
+    EXPECT_EQ(release(c, 4, {2}), (Words{"1:Released(1 lease 2 left 0)", "1:Ended(1 reusable)", "2:Done#4"}));
+    EXPECT_EQ(dropped, (std::vector<SegmentNumber>{{1}}));
+}
+
+TEST_F(RegistryTest, NameBelongsToItsFirstUserWhileAVersionLives) {
+    const auto alice = open(kAlice);
+    const auto bob = open(kBob);
+    publish(alice, 1, 1, "a");
+    EXPECT_EQ(publish(bob, 1, 1, "a"), (Words{"2:" + error(Errc::AlreadyExists) + "#1"}));
+    attach(alice, 2, by_name(1, "a"));
+    withdraw(alice, 3, kAlice, 1);
+    EXPECT_EQ(publish(bob, 2, 1, "a"), (Words{"2:" + error(Errc::AlreadyExists) + "#2"})) << "a retired one lives too";
+    release(alice, 4, {1});
+    EXPECT_EQ(publish(bob, 3, 1, "a"), (Words{"2:PublishReply=1001#3"}));
+}
+
+TEST_F(RegistryTest, RootMayReplaceAnybodysName) {
+    const auto alice = open(kAlice);
+    const auto root = open(0);
+    publish(alice, 1, 1, "a");
+    EXPECT_EQ(publish(root, 1, 2, "a"), (Words{"1:Retired(1)", "1:Ended(1 reusable)", "2:PublishReply=1001#1"}));
+    EXPECT_EQ(attach(alice, 2, by_name(1, "a")), (Words{"1:" + error(Errc::NotFound) + "#2"}));
+}
+
+TEST_F(RegistryTest, CapsulesWithoutANameDoNotReplaceEachOther) {
+    const auto p = open(kAlice);
+    publish(p, 1, 1, "");
+    publish(p, 2, 2, "");
+    EXPECT_EQ(attach(p, 3, by_id(1, kAlice, 1)), (Words{"1:Opened(1 lease 1 left 1)", "1:AttachReply(1)#3"}));
+    EXPECT_EQ(attach(p, 4, by_id(2, kAlice, 2)), (Words{"1:Opened(2 lease 2 left 1)", "1:AttachReply(2)#4"}));
+    EXPECT_EQ(registry.totals().names, 0u);
+}
+
+// ---- Attach
+
+TEST_F(RegistryTest, ProducerIsToldOfTheLeaseBeforeTheConsumerIsGrantedIt) {
+    const auto p = open(kAlice);
+    const auto c = open(kAlice);
+    publish(p, 1, 1, "a");
+    EXPECT_EQ(attach(c, 7, by_name(3, "a")), (Words{"1:Opened(1 lease 3 left 1)", "2:AttachReply(1)#7"}));
+    EXPECT_EQ(last.at(1).after, 0u) << "the grant waits for it";
+    const auto& opened = std::get<wire::LeaseEvent>(last.at(0).packet.message);
+    EXPECT_EQ(opened.lease.uid, kAlice);
+    EXPECT_EQ(opened.lease.session_hash, session_hash(id16(2)));
+    EXPECT_NE(opened.lease.session_hash, id16(2)) << "the id itself is nobody else's business";
+}
+
+TEST_F(RegistryTest, GrantCarriesAllThatWasPublishedUnderTheDaemonsNumbers) {
+    const auto p = open(kAlice);
+    Publication big = publication(1, "a");
+    big.request.segments = {{50, true, wire::Memory::Reusable, 4096, 0}, {51, true, wire::Memory::Reusable, 8192, 0}};
+    big.request.placements = {{1, 64}, {0, 0}};
+    big.stored = {{7}, {8}};
+    registry.publish(p, 1, std::move(big), out);
+    take();
+    attach(p, 2, by_name(1, "a"));
+    const auto& reply = std::get<wire::AttachReply>(last.at(1).packet.message);
+    EXPECT_EQ(reply.name, "a");
+    EXPECT_EQ(reply.version, 1000u);
+    EXPECT_EQ(reply.descriptor, "descriptor");
+    EXPECT_EQ(reply.segments, (std::vector<wire::Segment>{{7, true, wire::Memory::Reusable, 4096, 0},
+                                                          {8, true, wire::Memory::Reusable, 8192, 0}}));
+    EXPECT_EQ(reply.placements, (std::vector<wire::Placement>{{1, 64}, {0, 0}}));
+    EXPECT_EQ(reply.access, (wire::Access{kAlice, 0600}));
+}
+
+TEST_F(RegistryTest, SameAttachAgainHasTheSameAnswerAndOpensNothing) {
+    const auto p = open(kAlice);
+    publish(p, 1, 1, "a");
+    attach(p, 2, by_name(1, "a"));
+    EXPECT_EQ(attach(p, 3, by_name(1, "a")), (Words{"1:AttachReply(1)#3"}));
+    EXPECT_EQ(registry.totals().leases, 1u);
+}
+
+TEST_F(RegistryTest, SameAttachAfterTheCapsuleRetiredHasTheSameAnswer) {
+    const auto p = open(kAlice);
+    publish(p, 1, 1, "a");
+    attach(p, 2, by_name(1, "a"));
+    publish(p, 3, 2, "a");
+    EXPECT_EQ(attach(p, 4, by_name(1, "a")), (Words{"1:AttachReply(1)#4"}));
+}
+
+TEST_F(RegistryTest, LeaseNumberIsNeverUsedTwice) {
+    const auto p = open(kAlice);
+    publish(p, 1, 1, "a");
+    publish(p, 2, 2, "b");
+    attach(p, 3, by_name(1, "a"));
+    EXPECT_EQ(attach(p, 4, by_name(1, "b")), (Words{"1:" + error(Errc::InvalidArgument) + "#4"}));
+    release(p, 5, {1});
+    EXPECT_EQ(attach(p, 6, by_name(1, "a")), (Words{"1:" + error(Errc::InvalidArgument) + "#6"}));
+}
+
+TEST_F(RegistryTest, LeaseNumberOfAWaitingAttachIsInUse) {
+    const auto p = open(kAlice);
+    attach(p, 1, by_name(1, "a"), std::nullopt);
+    EXPECT_EQ(attach(p, 2, by_name(1, "b"), std::nullopt), (Words{"1:" + error(Errc::InvalidArgument) + "#2"}));
+}
+
+TEST_F(RegistryTest, RequestIdOfAWaitingAttachIsInUse) {
+    const auto p = open(kAlice);
+    attach(p, 1, by_name(1, "a"), std::nullopt);
+    EXPECT_EQ(attach(p, 1, by_name(2, "b"), std::nullopt), (Words{"1:" + error(Errc::InvalidArgument) + "#1"}));
+    EXPECT_EQ(registry.totals().waiting, 1u);
+}
+
+TEST_F(RegistryTest, LeaseNumberOfAFailedAttachMayBeTriedAgain) {
+    const auto p = open(kAlice);
+    attach(p, 1, by_name(1, "a"));
+    publish(p, 2, 1, "a");
+    EXPECT_EQ(attach(p, 3, by_name(1, "a")), (Words{"1:Opened(1 lease 1 left 1)", "1:AttachReply(1)#3"}));
+}
+
+TEST_F(RegistryTest, CapsuleDoesNotExistForOtherUsers) {
+    const auto alice = open(kAlice);
+    const auto bob = open(kBob);
+    publish(alice, 1, 1, "a");
+    EXPECT_EQ(attach(bob, 1, by_name(1, "a")), (Words{"2:" + error(Errc::NotFound) + "#1"}));
+    const auto forbidden = std::get<hurray::Error>(last.at(0).packet.message);
+    withdraw(alice, 2, kAlice, 1);
+    attach(bob, 2, by_name(1, "a"));
+    const auto absent = std::get<hurray::Error>(last.at(0).packet.message);
+    EXPECT_EQ(forbidden.message, absent.message) << "not even the text tells";
+    EXPECT_EQ(attach(bob, 3, by_id(1, kAlice, 1)), (Words{"2:" + error(Errc::NotFound) + "#3"}));
+    EXPECT_EQ(withdraw(bob, 4, kAlice, 1), (Words{"2:" + error(Errc::NotFound) + "#4"}));
+}
+
+TEST_F(RegistryTest, RootSeesEverything) {
+    const auto alice = open(kAlice);
+    const auto root = open(0);
+    publish(alice, 1, 1, "a");
+    EXPECT_EQ(attach(root, 1, by_name(1, "a")), (Words{"1:Opened(1 lease 1 left 1)", "2:AttachReply(1)#1"}));
+}
+
+TEST_F(RegistryTest, WithTimeoutZeroNothingIsNotFoundAtOnce) {
+    EXPECT_EQ(attach(open(kAlice), 1, by_name(1, "a"), 0), (Words{"1:" + error(Errc::NotFound) + "#1"}));
+    EXPECT_EQ(registry.totals().waiting, 0u);
+}
+
+TEST_F(RegistryTest, WaitingAttachIsServedRightAfterThePublishIsAnswered) {
+    const auto p = open(kAlice);
+    const auto c1 = open(kAlice);
+    const auto c2 = open(kAlice);
+    EXPECT_EQ(attach(c1, 5, by_name(1, "a"), std::nullopt), Words{});
+    EXPECT_EQ(attach(c2, 6, by_id(1, kAlice, 1), std::nullopt), Words{});
+    EXPECT_EQ(attach(c2, 7, by_name(2, "a"), std::nullopt), Words{});
+    EXPECT_EQ(publish(p, 1, 1, "a"),
+              (Words{"1:PublishReply=1000#1", "1:Opened(1 lease 1 left 1)", "2:AttachReply(1)#5",
+                     "1:Opened(1 lease 2 left 2)", "3:AttachReply(1)#7", "1:Opened(1 lease 1 left 3)",
+                     "3:AttachReply(1)#6"}));
+    EXPECT_EQ(registry.totals().waiting, 0u);
+    EXPECT_EQ(registry.totals().leases, 3u);
+}
+
+TEST_F(RegistryTest, WaitingAttachOfAnotherUserGoesOnWaiting) {
+    const auto alice = open(kAlice);
+    const auto bob = open(kBob);
+    attach(bob, 5, by_name(1, "a"), 100);
+    EXPECT_EQ(publish(alice, 1, 1, "a"), (Words{"1:PublishReply=1000#1"}));
+    registry.expire(100, out);
+    EXPECT_EQ(take(), (Words{"2:" + error(Errc::TimedOut) + "#5"}));
+}
+
+TEST_F(RegistryTest, WaitingAttachTimesOutAtItsDeadlineAndNotBefore) {
+    const auto c = open(kAlice);
+    now = 1000;
+    attach(c, 1, by_name(1, "a"), 50);
+    attach(c, 2, by_name(2, "b"), 20);
+    EXPECT_EQ(registry.next_deadline_ms(), 1020u);
+    registry.expire(1019, out);
+    EXPECT_EQ(take(), Words{});
+    registry.expire(1020, out);
+    EXPECT_EQ(take(), (Words{"1:" + error(Errc::TimedOut) + "#2"}));
+    EXPECT_EQ(registry.next_deadline_ms(), 1050u);
+    registry.expire(5000, out);
+    EXPECT_EQ(take(), (Words{"1:" + error(Errc::TimedOut) + "#1"}));
+    EXPECT_EQ(registry.next_deadline_ms(), std::nullopt);
+}
+
+TEST_F(RegistryTest, TimeoutBeyondTheEndOfTimeIsForEver) {
+    now = 1000;
+    EXPECT_EQ(attach(open(kAlice), 1, by_name(1, "a"), ~0ULL), Words{});
+    EXPECT_EQ(registry.next_deadline_ms(), std::nullopt);
+}
+
+TEST_F(RegistryTest, CancelledAttachIsAnsweredClosed) {
+    const auto c = open(kAlice);
+    attach(c, 1, by_name(1, "a"), 50);
+    registry.cancel(c, {1}, out);
+    EXPECT_EQ(take(), (Words{"1:" + error(Errc::Closed) + "#1"}));
+    EXPECT_EQ(registry.next_deadline_ms(), std::nullopt);
+    EXPECT_EQ(publish(c, 2, 1, "a"), (Words{"1:PublishReply=1000#2"}));
+}
+
+TEST_F(RegistryTest, CancelOfWhatDoesNotWaitSaysNothing) {
+    const auto c = open(kAlice);
+    publish(c, 1, 1, "a");
+    attach(c, 2, by_name(1, "a"));
+    registry.cancel(c, {2}, out);
+    registry.cancel(c, {77}, out);
+    EXPECT_EQ(take(), Words{});
+}
+
+TEST_F(RegistryTest, LatestIsTheAttachableVersion) {
+    const auto p = open(kAlice);
+    publish(p, 1, 1, "a");
+    publish(p, 2, 2, "a");
+    EXPECT_EQ(attach(p, 3, by_name(1, "a")), (Words{"1:Opened(2 lease 1 left 1)", "1:AttachReply(2)#3"}));
+}
+
+TEST_F(RegistryTest, NothingOlderThanTheLastSeenVersionIsGranted) {
+    const auto p = open(kAlice);
+    publish(p, 1, 1, "a");
+    wire::Attach what = by_name(1, "a");
+    what.last_seen = 1001;
+    EXPECT_EQ(attach(p, 2, what, std::nullopt), Words{});
+    EXPECT_EQ(publish(p, 3, 2, "a"), (Words{"1:Retired(1)", "1:Ended(1 reusable)", "1:PublishReply=1001#3",
+                                            "1:Opened(2 lease 1 left 1)", "1:AttachReply(2)#2"}));
+}
+
+TEST_F(RegistryTest, NewerThanWaitsForTheNextVersion) {
+    const auto p = open(kAlice);
+    publish(p, 1, 1, "a");
+    wire::Attach what = by_name(1, "a");
+    what.which = wire::Which::NewerThan;
+    what.version = 999;
+    EXPECT_EQ(attach(p, 2, what), (Words{"1:Opened(1 lease 1 left 1)", "1:AttachReply(1)#2"}));
+    what.lease = 2;
+    what.version = 1000;
+    EXPECT_EQ(attach(p, 3, what), (Words{"1:" + error(Errc::NotFound) + "#3"}));
+    attach(p, 4, what, std::nullopt);
+    EXPECT_EQ(publish(p, 5, 2, "a"), (Words{"1:Retired(1)", "1:PublishReply=1001#5", "1:Opened(2 lease 2 left 1)",
+                                            "1:AttachReply(2)#4"}));
+}
+
+TEST_F(RegistryTest, ExactVersionIsGrantedWhileItIsAttachable) {
+    const auto p = open(kAlice);
+    publish(p, 1, 1, "a");
+    wire::Attach what = by_name(1, "a");
+    what.which = wire::Which::Exactly;
+    what.version = 1000;
+    EXPECT_EQ(attach(p, 2, what), (Words{"1:Opened(1 lease 1 left 1)", "1:AttachReply(1)#2"}));
+    publish(p, 3, 2, "a");
+    what.lease = 2;
+    EXPECT_EQ(attach(p, 4, what, std::nullopt), (Words{"1:" + error(Errc::NotFound) + "#4"})) << "it can't come again";
+}
+
+TEST_F(RegistryTest, ExactVersionToComeIsWaitedFor) {
+    const auto p = open(kAlice);
+    wire::Attach what = by_name(1, "a");
+    what.which = wire::Which::Exactly;
+    what.version = 1001;
+    EXPECT_EQ(attach(p, 1, what, std::nullopt), Words{});
+    publish(p, 2, 1, "a");
+    EXPECT_EQ(publish(p, 3, 2, "a"), (Words{"1:Retired(1)", "1:Ended(1 reusable)", "1:PublishReply=1001#3",
+                                            "1:Opened(2 lease 1 left 1)", "1:AttachReply(2)#1"}));
+}
+
+TEST_F(RegistryTest, ExactVersionThatWentToAnotherNameCanNotComeAnyMore) {
+    const auto p = open(kAlice);
+    wire::Attach what = by_name(1, "a");
+    what.which = wire::Which::Exactly;
+    what.version = 1000;
+    attach(p, 1, what, std::nullopt);
+    EXPECT_EQ(publish(p, 2, 1, "b"), (Words{"1:PublishReply=1000#2", "1:" + error(Errc::NotFound) + "#1"}));
+    EXPECT_EQ(registry.totals().waiting, 0u);
+}
+
+TEST_F(RegistryTest, RetiredCapsuleIsNotFoundByItsId) {
+    const auto p = open(kAlice);
+    publish(p, 1, 1, "a");
+    attach(p, 2, by_name(1, "a"));
+    withdraw(p, 3, kAlice, 1);
+    EXPECT_EQ(attach(p, 4, by_id(2, kAlice, 1), std::nullopt), (Words{"1:" + error(Errc::NotFound) + "#4"}));
+}
+
+// ---- Release and withdraw
+
+TEST_F(RegistryTest, ReleaseIsAcknowledgedOnceItIsSentOn) {
+    const auto p1 = open(kAlice);
+    const auto p2 = open(kAlice);
+    const auto c = open(kAlice);
+    publish(p1, 1, 1, "a");
+    publish(p2, 1, 2, "b");
+    attach(c, 1, by_name(1, "a"));
+    attach(c, 2, by_name(2, "b"));
+    EXPECT_EQ(release(c, 3, {1, 2}),
+              (Words{"1:Released(1 lease 1 left 0)", "2:Released(2 lease 2 left 0)", "3:Done#3"}));
+    EXPECT_EQ(last.at(2).after, 0u) << "after both";
+    EXPECT_EQ(last.at(1).after, 1u) << "but one producer never waits for another";
+}
+
+TEST_F(RegistryTest, ReleaseOfAnUnknownLeaseIsDone) {
+    EXPECT_EQ(release(open(kAlice), 1, {5, 5, 6}), (Words{"1:Done#1"}));
+}
+
+TEST_F(RegistryTest, ReleaseSaidTwiceIsReportedOnce) {
+    const auto p = open(kAlice);
+    publish(p, 1, 1, "a");
+    attach(p, 2, by_name(1, "a"));
+    EXPECT_EQ(release(p, 3, {1, 1}), (Words{"1:Released(1 lease 1 left 0)", "1:Done#3"}));
+    EXPECT_EQ(release(p, 4, {1}), (Words{"1:Done#4"}));
+}
+
+TEST_F(RegistryTest, OwnWithdrawIsNotReportedAsRetired) {
+    const auto p = open(kAlice);
+    publish(p, 1, 1, "a");
+    EXPECT_EQ(withdraw(p, 2, kAlice, 1), (Words{"1:Ended(1 reusable)", "1:Done#2"}));
+    EXPECT_EQ(withdraw(p, 3, kAlice, 1), (Words{"1:" + error(Errc::NotFound) + "#3"}));
+}
+
+TEST_F(RegistryTest, WithdrawByAnotherSessionIsReportedAsRetired) {
+    const auto p = open(kAlice);
+    const auto root = open(0);
+    publish(p, 1, 1, "a");
+    attach(p, 2, by_name(1, "a"));
+    EXPECT_EQ(withdraw(root, 2, kAlice, 1), (Words{"1:Retired(1)", "2:Done#2"}));
+    EXPECT_EQ(withdraw(root, 3, kAlice, 1), (Words{"2:Done#3"})) << "said again";
+    EXPECT_EQ(release(p, 4, {1}), (Words{"1:Released(1 lease 1 left 0)", "1:Ended(1 reusable)", "1:Done#4"}));
+}
+
+// ---- The end of sessions
+
+TEST_F(RegistryTest, LeasesOfAnEndedSessionAreLostExactlyOnce) {  // case C1
+    const auto p = open(kAlice);
+    const auto c = open(kAlice);
+    publish(p, 1, 1, "a");
+    attach(c, 1, by_name(1, "a"));
+    attach(c, 2, by_name(2, "a"));
+    EXPECT_EQ(end(c), (Words{"1:Lost(1 lease 1 left 1)", "1:Lost(1 lease 2 left 0)"}));
+    EXPECT_EQ(withdraw(p, 2, kAlice, 1), (Words{"1:Ended(1)", "1:Done#2"})) << "never reusable after a loss";
+}
+
+TEST_F(RegistryTest, OneLostLeaseAmongReleasedOnesForbidsReuse) {
+    const auto p = open(kAlice);
+    const auto c1 = open(kAlice);
+    const auto c2 = open(kAlice);
+    publish(p, 1, 1, "a");
+    attach(c1, 1, by_name(1, "a"));
+    attach(c2, 1, by_name(1, "a"));
+    withdraw(p, 2, kAlice, 1);
+    end(c1);
+    EXPECT_EQ(release(c2, 2, {1}), (Words{"1:Released(1 lease 1 left 0)", "1:Ended(1)", "3:Done#2"}));
+}
+
+TEST_F(RegistryTest, HoldersAreToldOnceThatTheProducerIsLost) {
+    const auto p = open(kAlice);
+    const auto c1 = open(kAlice);
+    const auto c2 = open(kAlice);
+    publish(p, 1, 1, "a");
+    attach(c1, 1, by_name(1, "a"));
+    attach(c2, 1, by_name(1, "a"));
+    attach(c1, 2, by_name(2, "a"));
+    EXPECT_EQ(end(p), (Words{"2:ProducerLost(1)", "3:ProducerLost(1)"}));
+    EXPECT_EQ(attach(c1, 3, by_name(3, "a")), (Words{"2:" + error(Errc::NotFound) + "#3"}));
+    EXPECT_EQ(release(c1, 4, {1, 2}), (Words{"2:Done#4"})) << "nobody is left to tell";
+    EXPECT_TRUE(dropped.empty());
+    EXPECT_EQ(end(c2), Words{});
+    EXPECT_EQ(dropped, (std::vector<SegmentNumber>{{1}}));
+    EXPECT_EQ(registry.totals().capsules, 0u);
+}
+
+TEST_F(RegistryTest, HoldersOfARetiredCapsuleAreToldToo) {
+    const auto p = open(kAlice);
+    const auto c = open(kAlice);
+    publish(p, 1, 1, "a");
+    attach(c, 1, by_name(1, "a"));
+    withdraw(p, 2, kAlice, 1);
+    EXPECT_EQ(end(p), (Words{"2:ProducerLost(1)"}));
+}
+
+TEST_F(RegistryTest, UnusedCapsulesOfAnEndedSessionVanishWithIt) {
+    const auto p = open(kAlice);
+    publish(p, 1, 1, "a");
+    publish(p, 2, 2, "");
+    EXPECT_EQ(end(p), Words{});
+    EXPECT_EQ(dropped, (std::vector<SegmentNumber>{{1}, {2}}));
+    expect_nothing_held();
+}
+
+TEST_F(RegistryTest, WaitingAttachesAndWatchesOfAnEndedSessionVanish) {
+    const auto c = open(kAlice);
+    attach(c, 1, by_name(1, "a"), 50);
+    attach(c, 2, by_id(2, kAlice, 1), std::nullopt);
+    registry.watch(c, 3, {1, ""}, out);
+    take();
+    EXPECT_EQ(end(c), Words{});
+    EXPECT_EQ(registry.next_deadline_ms(), std::nullopt);
+    EXPECT_EQ(publish(open(kAlice), 1, 1, "a"), (Words{"2:PublishReply=1000#1"}));
+}
+
+TEST_F(RegistryTest, SessionThatHoldsItsOwnCapsuleEndsCleanly) {
+    const auto p = open(kAlice);
+    publish(p, 1, 1, "a");
+    attach(p, 2, by_name(1, "a"));
+    EXPECT_EQ(end(p), Words{});
+    EXPECT_EQ(dropped, (std::vector<SegmentNumber>{{1}}));
+    expect_nothing_held();
+}
+
+// ---- List
+
+TEST_F(RegistryTest, ListIsOrderedByNameAndVersionAndShowsRetiredOnesWhileLeased) {
+    const auto p = open(kAlice);
+    publish(p, 1, 1, "m/b");
+    publish(p, 2, 2, "m/a");
+    attach(p, 3, by_name(1, "m/a"));
+    publish(p, 4, 3, "m/a");
+    publish(p, 5, 4, "n");
+    wire::ListReply page;
+    list(p, {"m/", "", 0, true}, page);
+    ASSERT_EQ(page.capsules.size(), 3u);
+    EXPECT_EQ(page.cursor, "");
+    EXPECT_EQ(page.capsules[0].version, 1001u);
+    EXPECT_TRUE(page.capsules[0].retired);
+    EXPECT_EQ(page.capsules[0].leases, 1u);
+    EXPECT_EQ(page.capsules[1].version, 1002u);
+    EXPECT_FALSE(page.capsules[1].retired);
+    EXPECT_EQ(page.capsules[1].bytes, 100u);
+    EXPECT_EQ(page.capsules[1].pid, 1);
+    EXPECT_EQ(page.capsules[1].descriptor, "descriptor");
+    EXPECT_EQ(page.capsules[2].name, "m/b");
+    list(p, {"n", "", 0, false}, page);
+    ASSERT_EQ(page.capsules.size(), 1u);
+    EXPECT_EQ(page.capsules[0].descriptor, "");
+}
+
+TEST_F(RegistryTest, ListShowsNobodyElsesCapsules) {
+    const auto alice = open(kAlice);
+    const auto bob = open(kBob);
+    publish(alice, 1, 1, "a");
+    wire::ListReply page;
+    list(bob, {}, page);
+    EXPECT_TRUE(page.capsules.empty());
+    list(open(0), {}, page);
+    EXPECT_EQ(page.capsules.size(), 1u);
+}
+
+TEST_F(RegistryTest, PagesFitAPacketAndTogetherShowEverythingOnce) {
+    const auto p = open(kAlice);
+    std::set<std::string> published;
+    for (int i = 0; i < 255; ++i) {
+        const std::string name = i % 5 == 0 ? "" : "n/" + std::to_string(i % 100);
+        Publication big = publication(static_cast<std::uint8_t>(i), name);
+        big.request.descriptor = std::string(1 + static_cast<std::size_t>(i) * 97 % 32000, 'x');
+        registry.publish(p, 1, std::move(big), out);
+        take();
+        attach(p, 2, by_id(static_cast<std::uint64_t>(i) + 1, kAlice, static_cast<std::uint8_t>(i)));
+    }
+    for (const bool with_descriptor : {false, true}) {
+        for (const std::uint32_t limit : {0u, 1u, 7u}) {
+            wire::List request{"", "", limit, with_descriptor};
+            std::vector<std::pair<std::string, std::uint64_t>> seen;
+            do {
+                wire::ListReply page;
+                list(p, request, page);
+                std::size_t bytes = page.cursor.size();
+                for (const auto& info : page.capsules) {
+                    seen.emplace_back(info.name, info.version);
+                    bytes += info.name.size() + info.descriptor.size() + 40;
+                }
+                EXPECT_LT(bytes, wire::kMaxPacketBytes);
+                EXPECT_LE(page.capsules.size(), limit == 0 ? 1000u : limit);
+                request.cursor = page.cursor;
+            } while (!request.cursor.empty());
+            EXPECT_EQ(seen.size(), 255u);
+            EXPECT_TRUE(std::is_sorted(seen.begin(), seen.end()));
+        }
+    }
+}
+
+TEST_F(RegistryTest, ForeignCursorIsRefused) {
+    wire::ListReply page;
+    EXPECT_EQ(list(open(kAlice), {"", "x", 0, false}, page), (Words{"1:" + error(Errc::InvalidArgument) + "#1"}));
+}
+
+TEST_F(RegistryTest, CursorOfAVanishedCapsuleStillWorks) {
+    const auto p = open(kAlice);
+    publish(p, 1, 1, "a");
+    publish(p, 2, 2, "b");
+    wire::ListReply page;
+    list(p, {"", "", 1, false}, page);
+    withdraw(p, 3, kAlice, 1);
+    list(p, {"", page.cursor, 1, false}, page);
+    ASSERT_EQ(page.capsules.size(), 1u);
+    EXPECT_EQ(page.capsules[0].name, "b");
+}
+
+// ---- Watch
+
+TEST_F(RegistryTest, WatchShowsWhatIsPresentThenWhatChanges) {
+    const auto p = open(kAlice);
+    const auto w = open(kAlice);
+    publish(p, 1, 1, "m/a");
+    publish(p, 2, 2, "n");
+    registry.watch(w, 9, {4, "m/"}, out);
+    EXPECT_EQ(take(), (Words{"2:Done#9", "2:WatchedPresent(1)", "2:WatchedSnapshotEnd"}));
+    EXPECT_FALSE(registry.has_snapshots(w));
+    EXPECT_EQ(publish(p, 3, 3, "m/a"), (Words{"1:Retired(1)", "1:Ended(1 reusable)", "1:PublishReply=1002#3",
+                                              "2:WatchedRetired(1)", "2:WatchedPublished(3)"}));
+    EXPECT_EQ(last.at(4).after, 4u) << "a slow watcher keeps nobody waiting";
+    EXPECT_EQ(withdraw(p, 4, kAlice, 2), (Words{"1:Ended(2 reusable)", "1:Done#4"}));
+    EXPECT_EQ(end(p), (Words{"2:WatchedProducerLost(3)"}));
+}
+
+TEST_F(RegistryTest, WatchMatchesNamesPrefixesAndEverything) {
+    const auto p = open(kAlice);
+    for (const auto& [number, pattern] : std::map<std::uint64_t, std::string>{
+             {1, ""}, {2, "m/"}, {3, "m/x/"}, {4, "m/x/y"}, {5, "m/x"}, {6, "m"}, {7, "m/x/y/"}}) {
+        registry.watch(p, number, {number, pattern}, out);
+    }
+    take();
+    publish(p, 10, 1, "m/x/y");
+    std::vector<std::uint64_t> told;
+    for (const Outgoing& outgoing : last) {
+        if (const auto* event = std::get_if<wire::Watched>(&outgoing.packet.message)) {
+            told.push_back(event->watch);
+        }
+    }
+    EXPECT_EQ(told, (std::vector<std::uint64_t>{1, 2, 3, 4}));
+}
+
+TEST_F(RegistryTest, WatchTellsNothingOfOtherUsersCapsules) {
+    const auto alice = open(kAlice);
+    const auto bob = open(kBob);
+    publish(alice, 1, 1, "a");
+    registry.watch(bob, 1, {1, ""}, out);
+    EXPECT_EQ(take(), (Words{"2:Done#1", "2:WatchedSnapshotEnd"}));
+    EXPECT_EQ(publish(alice, 2, 2, "a"), (Words{"1:Retired(1)", "1:Ended(1 reusable)", "1:PublishReply=1001#2"}));
+}
+
+TEST_F(RegistryTest, UnwatchEndsTheEvents) {
+    const auto p = open(kAlice);
+    registry.watch(p, 1, {1, ""}, out);
+    registry.unwatch(p, 2, {1}, out);
+    registry.unwatch(p, 3, {1}, out);
+    EXPECT_EQ(take(), (Words{"1:Done#1", "1:WatchedSnapshotEnd", "1:Done#2", "1:Done#3"}));
+    EXPECT_EQ(publish(p, 4, 1, "a"), (Words{"1:PublishReply=1000#4"}));
+}
+
+TEST_F(RegistryTest, WatchNumberInUseIsRefused) {
+    const auto p = open(kAlice);
+    registry.watch(p, 1, {1, ""}, out);
+    take();
+    registry.watch(p, 2, {1, "a"}, out);
+    EXPECT_EQ(take(), (Words{"1:" + error(Errc::AlreadyExists) + "#2"}));
+}
+
+TEST_F(RegistryTest, LongSnapshotComesInPiecesAndChangesFollowItsEnd) {
+    const auto p = open(kAlice);
+    const auto w = open(kAlice);
+    for (std::uint8_t i = 0; i < 200; ++i) {
+        publish(p, 1, i, "n/" + std::to_string(100 + i));
+    }
+    registry.watch(w, 9, {4, "n/"}, out);
+    Words words = take();
+    EXPECT_EQ(words.size(), 129u);
+    EXPECT_TRUE(registry.has_snapshots(w));
+    // One that was shown goes, one that was not shown yet goes, one more comes behind, one more before.
+    withdraw(p, 2, kAlice, 0);
+    withdraw(p, 2, kAlice, 199);
+    publish(p, 3, 201, "n/999");
+    EXPECT_EQ(publish(p, 3, 202, "n/000"), (Words{"1:PublishReply=1201#3"})) << "kept back until the snapshot's end";
+    registry.continue_snapshots(w, out);
+    words = take();
+    ASSERT_EQ(words.size(), 75u);
+    EXPECT_EQ(words[71], "2:WatchedPresent(201)");
+    EXPECT_EQ(words[72], "2:WatchedSnapshotEnd");
+    EXPECT_EQ(words[73], "2:WatchedRetired(0)");
+    EXPECT_EQ(words[74], "2:WatchedPublished(202)");
+    EXPECT_FALSE(registry.has_snapshots(w));
+}
+
+TEST_F(RegistryTest, SnapshotOfExactlyOnePieceEndsWithTheNext) {
+    const auto p = open(kAlice);
+    for (std::uint8_t i = 0; i < 128; ++i) {
+        publish(p, 1, i, "n/" + std::to_string(100 + i));
+    }
+    registry.watch(p, 9, {4, ""}, out);
+    EXPECT_EQ(take().size(), 129u);
+    EXPECT_TRUE(registry.has_snapshots(p));
+    EXPECT_EQ(publish(p, 3, 201, "zzz"), (Words{"1:PublishReply=1128#3"}));
+    registry.continue_snapshots(p, out);
+    EXPECT_EQ(take(), (Words{"1:WatchedSnapshotEnd", "1:WatchedPublished(201)"}));
+}
+
+// ---- Status
+
+TEST_F(RegistryTest, StatusCountsWhatEachUserHolds) {
+    const auto alice = open(kAlice);
+    const auto bob = open(kBob);
+    const auto root = open(0);
+    publish(alice, 1, 1, "a");
+    publish(alice, 2, 2, "");
+    attach(alice, 3, by_name(1, "a"));
+    attach(alice, 4, by_name(2, "b"), std::nullopt);
+    attach(root, 5, by_name(1, "a"));
+    registry.watch(alice, 6, {1, ""}, out);
+    take();
+    const std::map<std::string, std::uint64_t> expected = {{"clients", 1}, {"capsules", 2}, {"names", 1},
+                                                           {"bytes", 8192}, {"leases", 1},  {"waiting", 1},
+                                                           {"watches", 1},  {"descriptors", 2}};
+    for (const auto& [name, value] : expected) {
+        EXPECT_EQ(used(alice, kAlice, name), value) << name;
+        EXPECT_EQ(used(root, kAlice, name), value) << name;
+        EXPECT_EQ(used(bob, kAlice, name), 0u) << "nobody else's: " << name;
+    }
+    EXPECT_EQ(used(root, 0, "leases"), 1u);
+    EXPECT_EQ(used(bob, kBob, "clients"), 1u);
+    end(alice);
+    end(bob);
+    EXPECT_EQ(used(root, kAlice, "clients"), 0u);
+    EXPECT_EQ(used(root, kAlice, "capsules"), 1u) << "root holds one still";
+    end(root);
+    expect_nothing_held();
+}
+
+TEST(UsedNumbers, RemembersWhatWasInsertedInAnyOrder) {
+    UsedNumbers used;
+    for (const std::uint64_t n : {5ULL, 1ULL, 3ULL, 2ULL, 9ULL, 4ULL, ~0ULL, 5ULL}) {
+        used.insert(n);
+    }
+    for (const std::uint64_t n : {1ULL, 2ULL, 3ULL, 4ULL, 5ULL, 9ULL, ~0ULL}) {
+        EXPECT_TRUE(used.contains(n)) << n;
+    }
+    for (const std::uint64_t n : {0ULL, 6ULL, 8ULL, 10ULL, ~0ULL - 1}) {
+        EXPECT_FALSE(used.contains(n)) << n;
+    }
+}
+
+TEST(UsedNumbers, StaysBoundedWhenSomebodyLeavesGapsOnPurpose) {
+    UsedNumbers used;
+    for (std::uint64_t n = 1; n < 10 * UsedNumbers::kMaxRanges; ++n) {
+        used.insert(2 * n);
+    }
+    EXPECT_TRUE(used.contains(3)) << "an old gap counts as used";
+    EXPECT_FALSE(used.contains(20 * UsedNumbers::kMaxRanges - 3)) << "a fresh one does not";
+}
+
+TEST(SessionHash, IsTheFirstHalfOfSha256) {
+    wire::Id16 id;  // sha256 of 16 zero bytes: 374708fff7719dd5979ec875d56cd228...
+    const std::array<std::uint8_t, 8> head = {0x37, 0x47, 0x08, 0xff, 0xf7, 0x71, 0x9d, 0xd5};
+    const auto hash = session_hash(id);
+    EXPECT_TRUE(std::equal(head.begin(), head.end(), hash.bytes.begin()));
+}
+
+}  // namespace
+}  // namespace hurrayd
