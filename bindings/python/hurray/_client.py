@@ -1,0 +1,463 @@
+"""Clients, publications, watches: the package's interface over the extension module."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import math
+import os
+import queue
+import threading
+import weakref
+from typing import NamedTuple
+
+import numpy as np
+
+from . import _arrays, _hurray
+from ._errors import (
+    ClosedError,
+    ConnectionLostError,
+    InvalidArgumentError,
+    NotFoundError,
+    TimeoutError,
+    from_status,
+)
+
+_FOR_EVER_MS = -1
+_KINDS = {  # HURRAY_EVENT_*
+    2: "opened",
+    3: "released",
+    4: "lost",
+    5: "taken",
+    6: "ended",
+    7: "present",
+    8: "snapshot-end",
+    9: "published",
+    10: "retired",
+    11: "producer-lost",
+    12: "gap",
+}
+
+
+class Event(NamedTuple):
+    """Something that happened to a capsule.
+
+    Told to `on_release`, `on_open`: "opened", "released", "lost" (a consumer's connection ended without a release), with
+    `remaining` leases. Told to a watch: "present", "snapshot-end", "published", "retired", "producer-lost". Newer
+    daemons may have more kinds.
+    """
+
+    kind: str
+    name: str
+    capsule: str
+    version: int
+    remaining: int
+
+
+class Capsule(NamedTuple):
+    """A published tensor, as `list` shows it. `shape` and `dtype` are None if its descriptor is of a newer kind."""
+
+    name: str
+    version: int
+    shape: tuple[int, ...] | None
+    dtype: str | None
+    nbytes: int
+    leases: int
+    capsule: str
+    retired: bool
+
+
+def connect(address=None, *, timeout=0.0, name=None) -> Client:
+    """Connect to the daemon.
+
+    Without `address` (the path of its socket): $HURRAY_SOCKET, else the user's own daemon, else the system's. `timeout`
+    says how many seconds to keep trying while no daemon listens: 0 tries once, None for ever. `name` is a label that
+    people see in the daemon's listings.
+    """
+    return Client(address, timeout=timeout, name=name)
+
+
+def hold(stop=None) -> None:
+    """Block until Ctrl-C, or until `stop` (a threading.Event) is set: a publication ends with its program."""
+    try:
+        (stop or threading.Event()).wait()
+    except KeyboardInterrupt:
+        pass
+
+
+class Publication:
+    """A capsule of this program. It can be attached until it is withdrawn, replaced, or its client is closed.
+
+    The publication does not end with this object, but it keeps the client alive, and a client that nothing refers to
+    any more is closed.
+    """
+
+    def __init__(self, client: Client, name: str | None, state: _PublicationState, capsule: str, version: int):
+        self._client = client
+        self._state = state
+        self.name = name or ""
+        self.capsule = capsule
+        self.version = version
+
+    @property
+    def ended(self) -> bool:
+        """Whether it was retired and the last consumer has let go of it."""
+        return self._state.ended
+
+    def withdraw(self) -> None:
+        """Let nobody attach it any more. Those who hold it go on reading."""
+        self._client.withdraw(self)
+
+    def wait_ended(self, timeout=None) -> bool:
+        """Wait until it has ended; False if `timeout` seconds ran out first.
+
+        ClosedError or ConnectionLostError if that can't be known any more.
+        """
+        self._client._wait(self._state.done, timeout)
+        if self._state.ended:
+            return True
+        if self._state.done.is_set():
+            self._client._raise_gone()
+        return False
+
+    def __repr__(self) -> str:
+        return f"<hurray.Publication {self.name!r} version {self.version}{', ended' if self.ended else ''}>"
+
+
+class _PublicationState:
+    """What events of a capsule change. The client's thread calls `on_event`; refers to no client, so that a client
+    with publications is not kept alive by them."""
+
+    def __init__(self, on_release, on_open):
+        self.on_release = on_release
+        self.on_open = on_open
+        self.ended = False
+        self.done = threading.Event()
+
+    def on_event(self, kind, status, capsule, version, remaining, flags, name):
+        event = _event(kind, capsule, version, remaining, name)
+        if event.kind == "ended":
+            self.ended = True
+            self.done.set()
+        elif event.kind == "opened":
+            if self.on_open is not None:
+                self.on_open(event)
+        elif self.on_release is not None:
+            self.on_release(event)
+
+
+class Watch:
+    """What happens to the capsules that match a pattern; from `Client.watch`.
+
+    Without a callback it is an iterator of events, which ends when it or the client is closed and raises
+    ConnectionLostError when the daemon has gone. It is also a context manager.
+    """
+
+    _END = object()
+
+    def __init__(self, client: Client, pattern: str, callback):
+        self._client = client
+        self._events = queue.SimpleQueue() if callback is None else None
+        self._closed = False
+        number: list[int] = []
+        listener = _listener(callback) if callback is not None else self._queueing(number)
+        number.append(client._core.watch(pattern, listener))
+        self._number = number[0]
+        with client._lock:
+            client._watches.add(self)
+
+    def _queueing(self, number):
+        # Refers to the watch weakly: one that was dropped without close() ends itself at the next event.
+        this, core = weakref.ref(self), weakref.ref(self._client._core)
+
+        def on_event(kind, status, capsule, version, remaining, flags, name):
+            watch = this()
+            if watch is not None:
+                watch._events.put(_event(kind, capsule, version, remaining, name))
+            elif number and (client := core()) is not None:
+                _unwatch(client, number[0])
+
+        return on_event
+
+    def close(self) -> None:
+        """End the watch. Once this has returned its callback does not run any more."""
+        if self._closed:
+            return
+        self._closed = True
+        with self._client._lock:
+            self._client._watches.discard(self)
+        try:
+            _unwatch(self._client._core, self._number)
+        finally:
+            self._wake()
+
+    def get(self, timeout=None) -> Event:
+        """The next event, after waiting up to `timeout` seconds. TimeoutError; ClosedError once it is closed."""
+        if self._events is None:
+            raise InvalidArgumentError("a watch with a callback is no iterator")
+        seconds = _seconds(timeout)
+        try:
+            item = self._events.get(seconds != 0, seconds)
+        except queue.Empty:
+            raise TimeoutError("no event within the timeout") from None
+        if item is self._END:
+            self._events.put(item)  # for the next one who asks
+            if self._closed:
+                raise ClosedError("the watch is closed")
+            self._client._raise_gone()
+        return item
+
+    def __iter__(self) -> Watch:
+        return self
+
+    def __next__(self) -> Event:
+        try:
+            return self.get()
+        except ClosedError:
+            raise StopIteration from None
+
+    def __enter__(self) -> Watch:
+        return self
+
+    def __exit__(self, *exc) -> None:
+        self.close()
+
+    def _wake(self) -> None:
+        if self._events is not None:
+            self._events.put(self._END)
+
+
+class Client:
+    """One connection to the daemon. Any thread may use it at any time. A context manager: leaving it closes it."""
+
+    def __init__(self, address=None, *, timeout=0.0, name=None):
+        self._watches: weakref.WeakSet[Watch] = weakref.WeakSet()
+        self._publications: weakref.WeakSet[_PublicationState] = weakref.WeakSet()
+        self._lock = threading.Lock()  # of the two sets
+        self._gone = threading.Event()  # closed, or the connection has ended
+        this = weakref.ref(self)
+
+        def on_connection(status):
+            client = this()
+            if client is not None and status != 0:
+                client._wake_all()
+
+        address = None if address is None else _text("address", os.fspath(address))
+        name = None if name is None else _text("name", name)
+        self._core = _hurray.Client(address, name, _milliseconds(timeout), on_connection)
+
+    # -- Producing ----------------------------------------------------------------------------------------------------
+
+    def allocate(self, shape, dtype) -> np.ndarray:
+        """A new, zeroed, writable array in shared memory, to be filled and passed to `publish`.
+
+        Its memory, and so the array and its views, stays valid as long as any of them exists. `dtype` is what NumPy
+        takes, or the name of one of ml_dtypes' types ("bfloat16", "float8_e4m3", ...).
+        """
+        dtype = _arrays.to_dtype(dtype)
+        _arrays.element_type_of(dtype)
+        shape = (int(shape),) if np.ndim(shape) == 0 else tuple(int(size) for size in shape)
+        if any(size < 0 for size in shape):
+            raise InvalidArgumentError(f"shape {shape}: sizes can't be negative")
+        byte_size = math.prod(shape) * dtype.itemsize
+        if byte_size >= 2**63:
+            raise InvalidArgumentError(f"shape {shape} of {dtype} takes {byte_size} bytes, which no machine has")
+        return _arrays.new_array(self._core.allocate(byte_size), shape, dtype)
+
+    def publish(self, name, array, *, copy=False, on_release=None, on_open=None) -> Publication:
+        """Publish `array` under `name`, replacing what was published there; `None` names it by its capsule id only.
+
+        An array that came from this client's `allocate`, or any view of one, is published as it is, without a copy:
+        consumers map the very same memory. It turns read-only then, and so does the array that `allocate` returned.
+        Other views of it that were made before stay writable: don't use them, consumers see every byte.
+
+        Any other array needs `copy=True`, which copies it into shared memory first.
+
+        `on_release(event)` is called each time a consumer lets go, `on_open(event)` each time one attaches, on a thread
+        of the client's; exceptions in them go to sys.unraisablehook.
+        """
+        name = None if name is None else _text("name", name)
+        array = np.asanyarray(array)
+        state = _PublicationState(on_release, on_open)
+        tell_opened = on_open is not None
+        if copy:
+            array, dense = _arrays.compact(array)
+            address = _arrays.address_of(array)
+            published = self._core.publish_copy(name, dense, address, array.nbytes, state.on_event, tell_opened)
+        else:
+            allocation = _arrays.allocation_of(array)
+            if allocation is None:
+                raise InvalidArgumentError(
+                    "the array is not in shared memory: fill an array from client.allocate() instead, or pass copy=True"
+                )
+            if allocation.published:
+                raise InvalidArgumentError("the array's memory was published before, which works once: pass copy=True")
+            dense = _arrays.lies_in(array, allocation)
+            published = self._core.publish(name, dense, allocation, state.on_event, tell_opened)
+            _arrays.make_read_only(array, allocation)
+        with self._lock:
+            self._publications.add(state)
+        return Publication(self, name, state, *published)
+
+    def withdraw(self, what) -> None:
+        """Retire a capsule: nobody can attach it any more, those who hold it go on reading.
+
+        `what` is a Publication, a Capsule, a Tensor, or a name: its newest version then.
+        """
+        capsule = getattr(what, "capsule", None)
+        if capsule is None:
+            name = _text("name", what)
+            found = [entry for entry in self.list(name) if entry.name == name and not entry.retired]
+            if not found:
+                raise NotFoundError(f"there is no capsule named {name!r}")
+            capsule = max(found, key=lambda entry: entry.version).capsule
+        self._core.withdraw(capsule)
+
+    # -- Consuming ----------------------------------------------------------------------------------------------------
+
+    def attach(self, what, *, timeout=0.0, version=None, newer_than=None) -> _hurray.Tensor:
+        """Attach a published tensor: read-only, without a copy.
+
+        `what` is a name, or a Capsule or Publication for exactly that one. Of a name, the newest version is taken, or
+        `version`, or the first that is newer than `newer_than`. `timeout` says how many seconds to wait for it to be
+        published: 0 raises NotFoundError at once, None waits for ever; TimeoutError once it has run out. Ctrl-C ends
+        the wait.
+        """
+        capsule = getattr(what, "capsule", None)
+        name = _text("name", what) if capsule is None else None
+        milliseconds = _milliseconds(timeout)
+        return self._core.attach(
+            name, capsule, _version("version", version), _version("newer_than", newer_than), milliseconds
+        )
+
+    # -- Looking around -----------------------------------------------------------------------------------------------
+
+    def list(self, pattern="") -> list[Capsule]:
+        """The capsules that this user may read. `pattern`: a name, a prefix that ends in "/", or "" for all."""
+        return [Capsule(*entry) for entry in self._core.list(_text("pattern", pattern))]
+
+    def watch(self, pattern="", callback=None) -> Watch:
+        """What there is ("present", then "snapshot-end"), and from then on what changes.
+
+        Without `callback` the result is an iterator: `for event in client.watch("model/"): ...`. With one,
+        `callback(event)` is called on a thread of the client's, until the watch or the client is closed.
+        """
+        return Watch(self, _text("pattern", pattern), callback)
+
+    def status(self) -> dict:
+        """The daemon's counters and this client's."""
+        return json.loads(self._core.status_json())
+
+    # -- Life ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def closed(self) -> bool:
+        """Whether close() was called."""
+        return self._core.closed
+
+    def hold(self, stop=None) -> None:
+        """Serve until Ctrl-C, or until `stop` (a threading.Event) is set or the client closed.
+
+        ConnectionLostError when the connection ends meanwhile, since the publications end with it.
+        """
+        if stop is None:
+            hold(self._gone)
+        else:
+            hold(stop)
+        if self._gone.is_set() and not self.closed:
+            self._raise_gone()
+
+    def close(self) -> None:
+        """End the connection's use: its publications end, waiting calls raise ClosedError, watches end.
+
+        Tensors and arrays stay valid. Waits for callbacks that are running, so hold no lock that they need. Closing
+        twice is fine.
+        """
+        self._core.close()
+        self._wake_all()
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *exc) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<hurray.Client{', closed' if self.closed else ''}>"
+
+    def _wake_all(self) -> None:
+        self._gone.set()
+        with self._lock:
+            watches, publications = list(self._watches), list(self._publications)
+        for watch in watches:
+            watch._wake()
+        for state in publications:
+            state.done.set()
+
+    def _wait(self, event: threading.Event, timeout) -> None:
+        event.wait(_seconds(timeout))
+
+    def _raise_gone(self):
+        if self.closed:
+            raise ClosedError("the client is closed")
+        raise ConnectionLostError("the connection to the daemon has ended")
+
+
+def _event(kind, capsule, version, remaining, name) -> Event:
+    return Event(_KINDS.get(kind, f"kind-{kind}"), name, capsule, version, remaining)
+
+
+def _listener(callback):
+    def on_event(kind, status, capsule, version, remaining, flags, name):
+        callback(_event(kind, capsule, version, remaining, name))
+
+    return on_event
+
+
+def _unwatch(core, number) -> None:
+    try:
+        core.unwatch(number)
+    except (ClosedError, ConnectionLostError, NotFoundError):
+        pass  # it ended with its client
+
+
+def _text(what: str, text) -> str:
+    """`text`, if it can be handed on as UTF-8; the daemon's rules for names are checked there."""
+    if not isinstance(text, str):
+        raise TypeError(f"{what} must be a str, not {type(text).__name__}")
+    if "\0" in text:
+        raise InvalidArgumentError(f"{what} {text!r} has a null character in it")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InvalidArgumentError(f"{what} {text!r} can't be written in UTF-8") from None
+    return text
+
+
+def _version(what: str, version) -> int:
+    if version is None:
+        return 0
+    if not 0 < version < 2**64:
+        raise InvalidArgumentError(f"{what} {version} is no version: they begin with 1")
+    return version
+
+
+def _seconds(timeout):
+    """A timeout for Python's own waits; None waits for ever."""
+    if timeout is None:
+        return None
+    seconds = float(timeout)
+    if not seconds >= 0:
+        raise InvalidArgumentError(f"timeout {timeout} must be 0 or more seconds, or None to wait for ever")
+    return None if seconds > threading.TIMEOUT_MAX else seconds
+
+
+def _milliseconds(timeout) -> int:
+    """A timeout for the C API; rounded up, so that a short one is none at all."""
+    seconds = _seconds(timeout)
+    return _FOR_EVER_MS if seconds is None else math.ceil(seconds * 1000)
+
+
+# Before the interpreter goes, callbacks end and waiting calls return: see gate.hpp.
+atexit.register(_hurray.at_exit)
+os.register_at_fork(after_in_child=_hurray.after_fork_in_child)

@@ -1,0 +1,128 @@
+// One connection, as the package's Python half uses it: arguments are checked and arrays understood there.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "handles.hpp"
+#include "tensor.hpp"
+
+namespace hurray_python {
+
+namespace nb = nanobind;
+
+class ClientState;
+
+/// What the library calls back with: kept until its last event has come, or its client has gone.
+struct CallbackContext {
+    ClientState* owner;
+    nb::object callable;  // (kind, status, capsule, version, remaining, flags, name); null once cleared
+};
+
+/// The handle of a connection, and the Python objects that it may call. Everything but `handle` is touched with the GIL
+/// held only.
+///
+/// Owned by the Client and by each call that is under way. Whoever drops the last reference may be a finalizer, so the
+/// handle, whose destruction waits for callbacks, is then destroyed by a thread of its own.
+class ClientState {
+  public:
+    static std::shared_ptr<ClientState> make();
+
+    CallbackContext* add(nb::object callable);
+    /// The context may not be used any more by the library. Null is fine.
+    void remove(CallbackContext* context);
+
+    HurrayClient* handle = nullptr;
+    nb::object on_connection;  // (status)
+    std::unordered_map<std::uint64_t, CallbackContext*> watches;
+    std::unordered_set<CallbackContext*> contexts;
+
+    ClientState() = default;
+    ClientState(const ClientState&) = delete;
+    ClientState& operator=(const ClientState&) = delete;
+    ~ClientState();
+
+  private:
+    static void retire(ClientState* state) noexcept;
+};
+
+/// Writable shared memory, as a Python buffer of bytes. Read-only once it is published.
+class Allocation {
+  public:
+    Allocation(const std::shared_ptr<ClientState>& client, AllocationHandle handle);
+
+    [[nodiscard]] std::uintptr_t address() const { return reinterpret_cast<std::uintptr_t>(data_); }
+    [[nodiscard]] std::uint64_t nbytes() const { return byte_size_; }
+    [[nodiscard]] bool published() const { return published_; }
+    [[nodiscard]] void* data() const { return data_; }
+
+    /// Takes the handle for a publish by `client`; throws if it isn't there or isn't that client's.
+    [[nodiscard]] AllocationHandle take(const std::shared_ptr<ClientState>& client);
+    void give_back(AllocationHandle handle) { handle_ = std::move(handle); }
+    void mark_published() { published_ = true; }
+
+    nb::object array;  // weak reference to the array that allocate() returned
+
+  private:
+    std::weak_ptr<ClientState> client_;
+    AllocationHandle handle_;
+    BufferList buffers_;  // keeps the memory mapped as long as there are arrays, published or not
+    void* data_ = nullptr;
+    std::uint64_t byte_size_ = 0;
+    bool published_ = false;
+};
+
+/// How a dense tensor lies in its buffer.
+struct Dense {
+    std::uint8_t element_type;
+    std::uint8_t layout;
+    std::vector<std::uint64_t> shape;
+    std::vector<std::int64_t> strides;  // in elements; empty unless strided
+    std::uint64_t byte_offset;
+};
+
+using Published = std::pair<std::string, std::uint64_t>;  // capsule, version
+
+class Client {
+  public:
+    Client(const std::optional<std::string>& address, const std::optional<std::string>& client_name,
+           std::int64_t timeout_ms, nb::object on_connection);
+
+    void close();
+    [[nodiscard]] bool closed() const { return state_ == nullptr; }
+    [[nodiscard]] std::unique_ptr<Allocation> allocate(std::uint64_t byte_size);
+    Published publish(const std::optional<std::string>& name, const Dense& dense, Allocation& allocation,
+                      nb::object on_event, bool tell_opened);
+    Published publish_copy(const std::optional<std::string>& name, const Dense& dense, std::uintptr_t address,
+                           std::uint64_t byte_size, nb::object on_event, bool tell_opened);
+    void withdraw(const std::string& capsule);
+    [[nodiscard]] std::unique_ptr<Tensor> attach(const std::optional<std::string>& name,
+                                                 const std::optional<std::string>& capsule, std::uint64_t version,
+                                                 std::uint64_t newer_than, std::int64_t timeout_ms);
+    [[nodiscard]] nb::list list(const std::string& pattern);
+    std::uint64_t watch(const std::string& pattern, nb::object callable);
+    void unwatch(std::uint64_t watch);
+    [[nodiscard]] std::string status_json();
+
+    /// For the garbage collector: the Python objects held.
+    int traverse(visitproc visit, void* argument) const;
+    void clear();
+
+  private:
+    [[nodiscard]] std::shared_ptr<ClientState> use() const;
+
+    std::shared_ptr<ClientState> state_;  // null once closed
+};
+
+/// Adds Client, Allocation, and the hooks for the interpreter's exit and for fork.
+void bind_client(nb::module_& module);
+
+}  // namespace hurray_python
