@@ -6,6 +6,7 @@
 #include <new>
 #include <utility>
 
+#include <fcntl.h>
 #include <poll.h>
 #include <semaphore.h>
 #include <sys/epoll.h>

@@ -38,12 +38,7 @@ constexpr std::uint64_t kHugePage = 2ULL << 20;
 /// What mapped_region wants to see of a descriptor.
 struct BorrowedHandle {
     int fd;
-    [[nodiscard]] ipc::mapping_handle_t get_mapping_handle() const noexcept {
-        ipc::mapping_handle_t handle{};
-        handle.handle = fd;
-        handle.is_shm = false;
-        return handle;
-    }
+    [[nodiscard]] ipc::mapping_handle_t get_mapping_handle() const noexcept { return {fd, false}; }
 };
 
 Result<ipc::mapped_region> map(int fd, ipc::mode_t mode, std::uint64_t size) {

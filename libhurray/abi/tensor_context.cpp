@@ -54,8 +54,18 @@ HurrayStatus hurray_tensor_context_descriptor(const HurrayTensorContext* context
     return HURRAY_OK;
 }
 
-HurrayStatus hurray_tensor_context_owner(const HurrayTensorContext* context, void** out) {
-    return read_field(__func__, "context", context, out, [](const HurrayTensorContext& c) { return c.owner; });
+HurrayStatus hurray_tensor_context_owner(const HurrayTensorContext* context, HurrayOwnerReleaseFn release, void** out) {
+    if (context == nullptr) {
+        return fail_null(__func__, "context");
+    }
+    if (out == nullptr) {
+        return fail_null(__func__, "out");
+    }
+    if (context->release != release) {
+        return fail(HURRAY_ERR_INVALID_ARGUMENT, __func__, "this context was made with another release function");
+    }
+    *out = context->owner;
+    return HURRAY_OK;
 }
 
 HurrayStatus hurray_tensor_context_destroy(HurrayTensorContext** context) {

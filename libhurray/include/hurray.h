@@ -349,8 +349,10 @@ HURRAY_API HurrayStatus hurray_tensor_context_abi_version(const HurrayTensorCont
 /* Borrowed (R5). An empty descriptor is null and 0. */
 HURRAY_API HurrayStatus hurray_tensor_context_descriptor(const HurrayTensorContext *context, const uint8_t **out,
                                                          uint64_t *out_len);
-/* The `owner` that the context was made with; what that is, its maker knows. */
-HURRAY_API HurrayStatus hurray_tensor_context_owner(const HurrayTensorContext *context, void **out);
+/* The `owner` that the context was made with, for whoever made it: `release` says so, by being the function that the context
+ * was made with. May be null, if that was. HURRAY_ERR_INVALID_ARGUMENT for a context of somebody else's. */
+HURRAY_API HurrayStatus hurray_tensor_context_owner(const HurrayTensorContext *context, HurrayOwnerReleaseFn release,
+                                                    void **out);
 /* Writes null through `context`, then runs release(owner) once, then frees. `*context` may be null. */
 HURRAY_API HurrayStatus hurray_tensor_context_destroy(HurrayTensorContext **context);
 
