@@ -3,6 +3,6 @@
 import hurray
 import numpy
 
-client = hurray.connect()
-picture = numpy.asarray(client.attach("camera/front", timeout=5))  # read-only, not a copy
-print(f"camera/front: {picture.nbytes} bytes, sum {picture.sum(dtype='uint64')}")
+with hurray.connect() as client, client.attach("camera/front", timeout=5) as tensor:
+    picture = numpy.asarray(tensor)  # no copy, read-only
+    print(f"{tensor.name}: {picture.nbytes} bytes, sum {picture.sum()}")

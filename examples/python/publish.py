@@ -3,14 +3,14 @@
 import hurray
 
 
-def done(event):
-    print(f"{event.name}: {event.kind}, {event.remaining} left")
+def tell(event):
+    print(f"{event.name}: {event.kind}, {event.remaining} left", flush=True)
 
 
-client = hurray.connect()
-picture = client.allocate((480, 640, 3), "uint8")  # a NumPy array in shared memory
-picture[...] = 128
-client.publish("camera/front", picture, on_release=done)
+with hurray.connect() as client:
+    picture = client.allocate((480, 640, 3), "uint8")  # a NumPy array in shared memory
+    picture[:] = 128
+    client.publish("camera/front", picture, on_release=tell)  # no copy; the array is read-only from now on
 
-print("camera/front is there; Ctrl-C ends it")
-client.hold()
+    print("camera/front is there; Ctrl-C ends it", flush=True)
+    client.hold()

@@ -355,7 +355,12 @@ class TensorContext {
         throw_if_failed(hurray_tensor_context_descriptor(handle_.get(), &bytes, &length));
         return {bytes, static_cast<std::size_t>(length)};
     }
-    [[nodiscard]] void* owner() const { return detail::read_value(hurray_tensor_context_owner, get_const()); }
+    /// For whoever made it: `release` is the function that it was made with.
+    [[nodiscard]] void* owner(HurrayOwnerReleaseFn release) const {
+        void* owner = nullptr;
+        throw_if_failed(hurray_tensor_context_owner(handle_.get(), release, &owner));
+        return owner;
+    }
 
     [[nodiscard]] HurrayTensorContext* get() const noexcept { return handle_.get(); }
     [[nodiscard]] HurrayTensorContext* release() noexcept { return handle_.release(); }

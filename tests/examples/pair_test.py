@@ -1,0 +1,42 @@
+"""Runs one of the README's publishers and one of its attachers against the daemon in $HURRAY_SOCKET.
+
+usage: pair_test.py PUBLISHER ATTACHER     programs, or Python files
+"""
+
+import signal
+import subprocess
+import sys
+
+# 480 x 640 x 3 bytes of 128.
+EXPECTED = "camera/front: 921600 bytes, sum 117964800"
+
+
+def command(path):
+    return [sys.executable, "-u", path] if path.endswith(".py") else [path]
+
+
+publisher_path, attacher_path = sys.argv[1:]
+publisher = subprocess.Popen(command(publisher_path), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+try:
+    attacher = subprocess.run(command(attacher_path), stdout=subprocess.PIPE, text=True, timeout=60)
+    print(attacher.stdout, end="")
+    assert attacher.returncode == 0, f"{attacher_path} ended with {attacher.returncode}"
+    assert attacher.stdout.splitlines() == [EXPECTED], f"expected: {EXPECTED}"
+
+    # C++ and Python tell of the consumer that is done; the C example has no callback, and its line may be in a buffer.
+    if not publisher_path.endswith("_c"):
+        for line in publisher.stdout:
+            print(line, end="")
+            if "0 left" in line:
+                break
+        else:
+            raise AssertionError(f"{publisher_path} was not told of the release")
+
+    if publisher_path.endswith(".py"):
+        publisher.send_signal(signal.SIGINT)
+    rest, _ = publisher.communicate("\n", timeout=60)
+    print(rest, end="")
+    assert publisher.returncode == 0, f"{publisher_path} ended with {publisher.returncode}"
+finally:
+    publisher.kill()
+    publisher.wait()

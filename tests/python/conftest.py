@@ -1,0 +1,112 @@
+"""What the tests of the Python package share. They run inside `hurrayctl run -- python -m pytest`."""
+
+import gc
+import os
+import pathlib
+import subprocess
+import sys
+import textwrap
+import threading
+
+import hurray
+import pytest
+
+PATIENCE_S = 60  # a watchdog, for slow machines; nothing waits this long unless something is broken
+
+
+def pytest_configure(config):
+    if "HURRAY_SOCKET" not in os.environ:
+        raise pytest.UsageError("there is no daemon to test with: hurrayctl run -- python -m pytest tests/python")
+
+
+@pytest.fixture
+def client():
+    with hurray.connect(timeout=PATIENCE_S) as client:
+        yield client
+
+
+@pytest.fixture
+def other():
+    """A second client, for what two programs do where it matters not that they are two."""
+    with hurray.connect(timeout=PATIENCE_S) as client:
+        yield client
+
+
+@pytest.fixture(autouse=True)
+def no_thread_is_left():
+    yield
+    gc.collect()
+    assert threading.active_count() == 1
+
+
+PRELUDE = """
+import gc, os, signal, sys, threading, time
+import numpy as np
+import hurray
+client = hurray.connect(timeout=60)
+"""
+
+
+class Program:
+    """Another Python program: `script` after a prelude that imports and connects."""
+
+    def __init__(self, script, *arguments, prelude=PRELUDE):
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", prelude + textwrap.dedent(script), *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def read_line(self):
+        line = self.process.stdout.readline()
+        assert line, self.process.communicate(timeout=PATIENCE_S)[1]
+        return line.rstrip("\n")
+
+    def finish(self, stdin=None):
+        """Exit code, what it still wrote, and its standard error."""
+        out, err = self.process.communicate(stdin, timeout=PATIENCE_S)
+        return self.process.returncode, out, err
+
+
+@pytest.fixture
+def program():
+    programs = []
+
+    def start(*args, **keywords):
+        programs.append(Program(*args, **keywords))
+        return programs[-1]
+
+    yield start
+    for each in programs:
+        if each.process.poll() is None:
+            each.process.kill()
+        each.process.communicate()
+
+
+@pytest.fixture
+def run(program):
+    """Runs a program to its end, which must be a good one, and returns what it wrote."""
+
+    def run(*args, **keywords):
+        code, out, err = program(*args, **keywords).finish()
+        assert code == 0 and err == "", err
+        return out
+
+    return run
+
+
+@pytest.fixture
+def leases(client):
+    """How many leases a capsule has, as the daemon sees it."""
+
+    def count(name):
+        return sum(entry.leases for entry in client.list(name) if entry.name == name)
+
+    return count
+
+
+@pytest.fixture
+def bin_dir():
+    return pathlib.Path(os.environ["HURRAY_BIN_DIR"])
