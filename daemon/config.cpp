@@ -1,0 +1,261 @@
+#include "daemon/config.hpp"
+
+#include <array>
+#include <charconv>
+#include <cstdlib>
+#include <memory>
+#include <string_view>
+#include <utility>
+#include <variant>
+
+#include <grp.h>
+#include <pwd.h>
+#include <unistd.h>
+
+#include <toml++/toml.h>
+
+namespace hurrayd {
+namespace {
+
+using hurray::Errc;
+
+/// A value as it was written.
+using Value = std::variant<std::string, std::int64_t>;
+
+/// What has been said so far. What nobody said keeps its default, which may depend on the rest.
+struct Draft {
+    std::optional<std::string> path;
+    std::optional<mode_t> mode;
+    std::optional<std::string> group;
+    log::Level log_level = log::Level::Info;
+    std::uint64_t descriptors = 0;
+};
+
+bool set_path(Draft& draft, const Value& value) {
+    const auto* text = std::get_if<std::string>(&value);
+    if (text == nullptr || text->empty() || text->front() != '/') {
+        return false;
+    }
+    draft.path = *text;
+    return true;
+}
+
+bool set_mode(Draft& draft, const Value& value) {
+    std::int64_t mode = -1;
+    if (const auto* text = std::get_if<std::string>(&value)) {
+        const auto [end, failed] = std::from_chars(text->data(), text->data() + text->size(), mode, 8);
+        if (failed != std::errc{} || end != text->data() + text->size()) {
+            return false;
+        }
+    } else {
+        mode = std::get<std::int64_t>(value);
+    }
+    if (mode < 0 || mode > 0777) {
+        return false;
+    }
+    draft.mode = static_cast<mode_t>(mode);
+    return true;
+}
+
+bool set_group(Draft& draft, const Value& value) {
+    const auto* text = std::get_if<std::string>(&value);
+    if (text == nullptr || (!text->empty() && ::getgrnam(text->c_str()) == nullptr)) {
+        return false;
+    }
+    draft.group = *text;
+    return true;
+}
+
+bool set_log_level(Draft& draft, const Value& value) {
+    constexpr std::array<std::pair<std::string_view, log::Level>, 4> kLevels = {{{"debug", log::Level::Debug},
+                                                                                 {"info", log::Level::Info},
+                                                                                 {"warning", log::Level::Warning},
+                                                                                 {"error", log::Level::Error}}};
+    const auto* text = std::get_if<std::string>(&value);
+    for (const auto& [name, level] : kLevels) {
+        if (text != nullptr && *text == name) {
+            draft.log_level = level;
+            return true;
+        }
+    }
+    return false;
+}
+
+bool set_descriptors(Draft& draft, const Value& value) {
+    const auto* number = std::get_if<std::int64_t>(&value);
+    if (number == nullptr || (*number != 0 && *number < 16) || *number > 1'000'000'000) {
+        return false;
+    }
+    draft.descriptors = static_cast<std::uint64_t>(*number);
+    return true;
+}
+
+struct Key {
+    std::string_view name;
+    std::string_view default_text;
+    std::string_view unit;
+    std::string_view meaning;
+    std::string_view allowed;
+    bool (*set)(Draft&, const Value&);
+};
+
+constexpr std::array<Key, 5> kKeys = {{
+    {"socket.path", "/run/hurray/hurrayd.sock for the system's daemon, else $XDG_RUNTIME_DIR/hurray/hurrayd.sock", "path",
+     "where clients connect", "an absolute path", set_path},
+    {"socket.mode", "\"0660\" for the system's daemon, else \"0600\"", "octal", "permissions of the socket: who may connect",
+     "an octal mode up to \"0777\"", set_mode},
+    {"socket.group", "\"hurray\" for the system's daemon if there is such a group, else \"\"", "group",
+     "group of the socket; \"\": leave it", "the name of a group of this system, or \"\"", set_group},
+    {"log.level", "\"info\"", "", "least important lines that are written", "debug, info, warning, error", set_log_level},
+    {"limits.descriptors", "0", "count", "most file descriptors to have open; 0: all that the system allows",
+     "0, or 16 to 1000000000", set_descriptors},
+}};
+
+std::string show(const Value& value) {
+    if (const auto* text = std::get_if<std::string>(&value)) {
+        return log::as_value(*text);
+    }
+    return std::to_string(std::get<std::int64_t>(value));
+}
+
+tl::unexpected<hurray::Error> refuse(std::string_view where, std::string_view key, const std::string& what) {
+    return hurray::fail_field(Errc::InvalidArgument, std::string(key), std::string(where) + ": " + what);
+}
+
+hurray::Result<void> set(Draft& draft, std::string_view where, std::string_view name, const Value& value) {
+    for (const Key& key : kKeys) {
+        if (key.name == name) {
+            if (!key.set(draft, value)) {
+                return refuse(where, name,
+                              std::string(name) + " is " + show(value) + ", allowed: " + std::string(key.allowed));
+            }
+            return {};
+        }
+    }
+    std::string known;
+    for (const Key& key : kKeys) {
+        known += known.empty() ? "" : ", ";
+        known += key.name;
+    }
+    return refuse(where, name, "there is no key " + log::as_value(name) + ", allowed: " + known);
+}
+
+hurray::Result<void> read_table(Draft& draft, const std::string& file, const toml::table& table,
+                                const std::string& prefix) {
+    for (const auto& [key, node] : table) {
+        const std::string name = prefix + std::string(key.str());
+        const std::string where = file + ":" + std::to_string(key.source().begin.line);
+        if (const toml::table* inner = node.as_table()) {
+            if (auto read = read_table(draft, file, *inner, name + "."); !read) {
+                return read;
+            }
+            continue;
+        }
+        Value value;
+        if (const auto text = node.value_exact<std::string>()) {
+            value = *text;
+        } else if (const auto number = node.value_exact<std::int64_t>()) {
+            value = *number;
+        } else {
+            return refuse(where, name, name + " must be a string or a whole number");
+        }
+        if (auto done = set(draft, where, name, value); !done) {
+            return done;
+        }
+    }
+    return {};
+}
+
+hurray::Result<void> read_file(Draft& draft, const std::string& file) {
+    try {
+        return read_table(draft, file, toml::parse_file(file), "");
+    } catch (const toml::parse_error& failure) {
+        const auto line = failure.source().begin.line;
+        return refuse(line != 0 ? file + ":" + std::to_string(line) : file, {}, std::string(failure.description()));
+    }
+}
+
+}  // namespace
+
+Environment Environment::current() {
+    Environment environment;
+    const uid_t uid = ::geteuid();
+    const passwd* user = uid == 0 ? nullptr : ::getpwuid(uid);
+    environment.is_system = uid == 0 || (user != nullptr && std::string_view(user->pw_name) == "hurray");
+    if (const char* directory = std::getenv("XDG_RUNTIME_DIR"); directory != nullptr && *directory != '\0') {
+        environment.runtime_dir = directory;
+    }
+    if (const char* socket = std::getenv("HURRAY_SOCKET"); socket != nullptr && *socket != '\0') {
+        environment.socket = socket;
+    }
+    return environment;
+}
+
+hurray::Result<Config> load_config(const CommandLine& line, const Environment& environment) {
+    Draft draft;
+    if (line.config_file || ::access(kDefaultConfigFile, F_OK) == 0) {
+        if (auto read = read_file(draft, line.config_file.value_or(kDefaultConfigFile)); !read) {
+            return tl::unexpected(read.error());
+        }
+    }
+    struct Spoken {
+        const char* where;
+        const char* key;
+        const std::optional<std::string>& value;
+    };
+    for (const Spoken& spoken : {Spoken{"environment HURRAY_SOCKET", "socket.path", environment.socket},
+                                 Spoken{"--socket", "socket.path", line.socket},
+                                 Spoken{"--log-level", "log.level", line.log_level}}) {
+        if (spoken.value) {
+            if (auto done = set(draft, spoken.where, spoken.key, *spoken.value); !done) {
+                return tl::unexpected(done.error());
+            }
+        }
+    }
+
+    Config config;
+    config.log_level = draft.log_level;
+    config.descriptors = draft.descriptors;
+    if (draft.path) {
+        config.socket.path = *draft.path;
+    } else if (environment.is_system) {
+        config.socket.path = "/run/hurray/hurrayd.sock";
+    } else if (environment.runtime_dir) {
+        config.socket.path = *environment.runtime_dir + "/hurray/hurrayd.sock";
+    } else {
+        return hurray::fail_field(Errc::InvalidArgument, "socket.path",
+                                  "XDG_RUNTIME_DIR is not set, so there is no default for socket.path: use --socket");
+    }
+    const bool is_users_own = !environment.is_system ||
+                              (environment.runtime_dir && config.socket.path.starts_with(*environment.runtime_dir + "/"));
+    config.socket.mode = draft.mode.value_or(is_users_own ? 0600 : 0660);
+    config.socket.directory_mode = is_users_own ? 0700 : 0755;
+    const std::string group = draft.group.value_or(is_users_own ? "" : "hurray");
+    if (const struct group* known = group.empty() ? nullptr : ::getgrnam(group.c_str())) {
+        config.socket.group = known->gr_gid;
+    }
+    return config;
+}
+
+std::string describe_keys() {
+    std::string text;
+    for (const Key& key : kKeys) {
+        text += "  ";
+        text += key.name;
+        if (!key.unit.empty()) {
+            text += " (";
+            text += key.unit;
+            text += ")";
+        }
+        text += "\n      ";
+        text += key.meaning;
+        text += "\n      allowed: ";
+        text += key.allowed;
+        text += "\n      default: ";
+        text += key.default_text;
+        text += "\n";
+    }
+    return text;
+}
+
+}  // namespace hurrayd

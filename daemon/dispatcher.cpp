@@ -1,0 +1,186 @@
+#include "daemon/dispatcher.hpp"
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <sys/resource.h>
+
+#include "daemon/descriptor_check.hpp"
+#include "daemon/version.hpp"
+#include "proto/wire/segment_check.hpp"
+
+namespace hurrayd {
+namespace {
+
+using hurray::Errc;
+using hurray::Error;
+
+/// Says why and asks for the cut.
+tl::unexpected<Error> last_words(const Dispatcher::Peer& peer, std::uint64_t request_id, Error error, Outbox& out) {
+    if (request_id != 0) {
+        out.send(peer.number, request_id, error);
+    } else {
+        out.send(peer.number, 0, wire::Closing{error});
+    }
+    return hurray::fail(std::move(error));
+}
+
+Error out_of_descriptors() {
+    rlimit limit{};
+    (void)::getrlimit(RLIMIT_NOFILE, &limit);
+    Error error{Errc::Limit, "hurrayd has no file descriptor left for this (its RLIMIT_NOFILE is " +
+                                 std::to_string(limit.rlim_cur) + ")"};
+    error.limit_name = "limits.descriptors";
+    error.limit = limit.rlim_cur;
+    error.in_use = limit.rlim_cur;
+    return error;
+}
+
+}  // namespace
+
+hurray::Result<void> Dispatcher::handle(Peer& peer, std::span<const std::byte> packet, wire::Received& received,
+                                        std::uint64_t now_ms, Outbox& out) {
+    if (received.truncated) {
+        Error error{Errc::Limit,
+                    "a packet is longer than " + std::to_string(wire::kMaxPacketBytes) + " bytes, the most there is"};
+        error.limit_name = "packet_bytes";
+        error.limit = wire::kMaxPacketBytes;
+        return last_words(peer, 0, std::move(error), out);
+    }
+    auto decoded = wire::decode_request(packet, received.fds.size());
+    if (received.fds_missing) {
+        // The request itself came whole. Whose it is, is known in most cases; what it brought is not to be used.
+        const std::uint64_t request_id = decoded ? decoded->request_id : decoded.error().request_id;
+        if (request_id == 0) {
+            return last_words(peer, 0, out_of_descriptors(), out);
+        }
+        out.send(peer.number, request_id, out_of_descriptors());
+        return {};
+    }
+    if (!decoded) {
+        wire::Refusal& refusal = decoded.error();
+        if (refusal.request_id == 0 || refusal.error.code == Errc::Protocol || !peer.greeted) {
+            return last_words(peer, refusal.request_id, std::move(refusal.error), out);
+        }
+        out.send(peer.number, refusal.request_id, std::move(refusal.error));
+        return {};
+    }
+
+    wire::Request& request = *decoded;
+    if (std::holds_alternative<wire::Hello>(request.message)) {
+        return greet(peer, request, out);
+    }
+    if (!peer.greeted) {
+        return last_words(peer, request.request_id,
+                          {Errc::Protocol, "the first request of a connection must be Hello", "hello"}, out);
+    }
+
+    const std::uint64_t id = request.request_id;
+    struct Visitor {
+        Dispatcher& self;
+        const Peer& peer;
+        std::uint64_t id;
+        const wire::Request& request;
+        wire::Received& received;
+        std::uint64_t now_ms;
+        Outbox& out;
+
+        void operator()(wire::Hello&) const {}  // greet() above
+        void operator()(wire::Publish& publish) const { self.publish(peer, id, publish, received, out); }
+        void operator()(const wire::Attach& attach) const {
+            self.registry_.attach(peer.number, id, attach, request.timeout_ms, now_ms, out);
+        }
+        void operator()(const wire::Release& release) const { self.registry_.release(peer.number, id, release, out); }
+        void operator()(const wire::Cancel& cancel) const { self.registry_.cancel(peer.number, cancel, out); }
+        void operator()(const wire::Withdraw& withdraw) const {
+            self.registry_.withdraw(peer.number, id, withdraw, out);
+        }
+        void operator()(const wire::List& list) const { self.registry_.list(peer.number, id, list, out); }
+        void operator()(const wire::Watch& watch) const { self.registry_.watch(peer.number, id, watch, out); }
+        void operator()(const wire::Unwatch& unwatch) const { self.registry_.unwatch(peer.number, id, unwatch, out); }
+        void operator()(const wire::StatusRequest&) const {
+            self.registry_.status(peer.number, id, kVersion, now_ms - self.started_ms_, out);
+        }
+    };
+    std::visit(Visitor{*this, peer, id, request, received, now_ms, out}, request.message);
+    return {};
+}
+
+hurray::Result<void> Dispatcher::greet(Peer& peer, const wire::Request& request, Outbox& out) {
+    const auto& hello = std::get<wire::Hello>(request.message);
+    if (peer.greeted) {
+        return last_words(peer, request.request_id, {Errc::Protocol, "Hello was said before on this connection", "hello"},
+                          out);
+    }
+    peer.label = hello.client_name;
+    if (hello.version_min > wire::kProtocolVersionMax || hello.version_max < wire::kProtocolVersionMin) {
+        const auto range = [](std::uint32_t min, std::uint32_t max) {
+            return std::to_string(min) + " to " + std::to_string(max);
+        };
+        return last_words(peer, request.request_id,
+                          {Errc::Protocol,
+                           "this hurrayd speaks versions " +
+                               range(wire::kProtocolVersionMin, wire::kProtocolVersionMax) +
+                               " of the protocol, the client " + range(hello.version_min, hello.version_max),
+                           "hello.version_min"},
+                          out);
+    }
+    const auto opened =
+        registry_.open_session(peer.number, {peer.credentials.uid, peer.credentials.gid, peer.credentials.pid,
+                                             peer.credentials.uid == 0, hello.session});
+    if (!opened) {
+        return last_words(peer, request.request_id, opened.error(), out);
+    }
+    peer.greeted = true;
+    wire::HelloReply reply;
+    reply.version = std::min(hello.version_max, wire::kProtocolVersionMax);
+    reply.instance = instance_;
+    out.send(peer.number, request.request_id, reply);
+    return {};
+}
+
+void Dispatcher::publish(const Peer& peer, std::uint64_t request_id, wire::Publish& publish, wire::Received& received,
+                         Outbox& out) {
+    const auto refuse = [&](Error error) { out.send(peer.number, request_id, std::move(error)); };
+
+    const auto buffers = check_descriptor(publish.descriptor, "publish.descriptor");
+    if (!buffers) {
+        return refuse(buffers.error());
+    }
+    // The codec has seen to it that as many descriptors came as segments ask for, so one for each segment here.
+    for (std::size_t i = 0; i < publish.segments.size(); ++i) {
+        const wire::Segment& segment = publish.segments[i];
+        const auto field = [i](const char* part) { return "publish.segments[" + std::to_string(i) + "]" + part; };
+        if (!segment.carries_fd) {
+            return refuse({Errc::Unsupported, "a segment without its descriptor is not built yet", field(".carries_fd")});
+        }
+        if (segment.memory != wire::Memory::Reusable) {
+            return refuse({Errc::Unsupported, "memory other than REUSABLE is not built yet", field(".memory")});
+        }
+    }
+    if (const auto placed = wire::check_placements(publish.segments, publish.placements, *buffers, "publish"); !placed) {
+        return refuse(placed.error());
+    }
+    for (std::size_t i = 0; i < publish.segments.size(); ++i) {
+        const auto checked = wire::check_segment(received.fds[i].get(), publish.segments[i],
+                                                 "publish.segments[" + std::to_string(i) + "]");
+        if (!checked) {
+            return refuse(checked.error());
+        }
+    }
+
+    Publication publication;
+    for (const wire::BufferExtent& buffer : *buffers) {
+        publication.buffer_bytes += buffer.byte_size;  // each fits its segment, and they don't overlap: nothing wraps
+    }
+    publication.stored.reserve(publish.segments.size());
+    for (std::size_t i = 0; i < publish.segments.size(); ++i) {
+        publication.stored.push_back(segments_.add(std::move(received.fds[i])));
+    }
+    publication.request = std::move(publish);
+    registry_.publish(peer.number, request_id, std::move(publication), out);
+}
+
+}  // namespace hurrayd

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "daemon/outbox.hpp"
+#include "daemon/registry.hpp"
+#include "daemon/segments.hpp"
+#include "daemon/types.hpp"
+#include "libhurray/base/result.hpp"
+#include "proto/wire/codec.hpp"
+#include "proto/wire/packet_socket.hpp"
+
+namespace hurrayd {
+
+/// What the kernel says about the process at the other end.
+struct PeerCredentials {
+    std::uint32_t uid = 0;
+    std::uint32_t gid = 0;
+    std::int32_t pid = 0;
+};
+
+/// One packet -> one call of the registry. Checks whatever a packet brings before the registry hears of it.
+///
+/// Threads: one. Never throws anything but std::bad_alloc and its like; nothing is half done then.
+class Dispatcher {
+  public:
+    /// What the dispatcher knows of a connection.
+    struct Peer {
+        SessionNumber number;
+        PeerCredentials credentials;
+        bool greeted = false;  ///< its Hello was accepted: the registry knows it
+        std::string label;     ///< what it calls itself; for logs
+    };
+
+    Dispatcher(Registry& registry, SegmentTable& segments, const hurray::wire::Id16& instance,
+               std::uint64_t started_ms) noexcept
+        : registry_(registry), segments_(segments), instance_(instance), started_ms_(started_ms) {}
+
+    /// Does what the packet says and writes the answers into `out`. Every descriptor of `received` that is not kept is closed.
+    ///
+    /// Fails: whatever makes the connection unusable; `out` holds the last words. To be delivered, then cut.
+    [[nodiscard]] hurray::Result<void> handle(Peer& peer, std::span<const std::byte> packet,
+                                              hurray::wire::Received& received, std::uint64_t now_ms, Outbox& out);
+
+  private:
+    [[nodiscard]] hurray::Result<void> greet(Peer& peer, const hurray::wire::Request& request, Outbox& out);
+    void publish(const Peer& peer, std::uint64_t request_id, hurray::wire::Publish& publish,
+                 hurray::wire::Received& received, Outbox& out);
+
+    Registry& registry_;
+    SegmentTable& segments_;
+    hurray::wire::Id16 instance_;
+    std::uint64_t started_ms_;
+};
+
+}  // namespace hurrayd

@@ -1,0 +1,93 @@
+#include <csignal>
+#include <cstdio>
+#include <exception>
+#include <iostream>
+#include <string>
+
+#include <sys/resource.h>
+
+#include <CLI/CLI.hpp>
+
+#include "daemon/asio.hpp"
+#include "daemon/config.hpp"
+#include "daemon/log.hpp"
+#include "daemon/server.hpp"
+#include "daemon/service_manager.hpp"
+#include "daemon/signals.hpp"
+#include "daemon/version.hpp"
+
+namespace {
+
+constexpr int kExitRefused = 1;
+constexpr int kExitUsage = 2;
+
+/// Every client and every large segment costs a descriptor: takes as many as the system lets us, or `cap`.
+void raise_descriptor_limit(std::uint64_t cap) {
+    rlimit limit{};
+    if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) {
+        return;
+    }
+    limit.rlim_cur = cap != 0 && cap < limit.rlim_max ? cap : limit.rlim_max;
+    (void)::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+int serve(const hurrayd::Config& config) {
+    namespace log = hurrayd::log;
+    log::set_level(config.log_level);
+    raise_descriptor_limit(config.descriptors);
+
+    hurrayd::asio::io_context io(1);  // one thread: Asio need not lock
+    auto server = hurrayd::Server::open(io, config.socket);
+    if (!server) {
+        log::error("start_failed", {{"reason", server.error().message}});
+        return kExitRefused;
+    }
+    auto signals = hurrayd::Signals::wait(io, [&server](int signal) {
+        log::info("stopping", {{"signal", signal}});
+        hurrayd::service_manager::stopping();
+        (*server)->stop();
+    });
+    if (!signals) {
+        log::error("start_failed", {{"reason", signals.error().message}});
+        return kExitRefused;
+    }
+    log::info("serving", {{"socket", config.socket.path}, {"version", hurrayd::kVersion}});
+    hurrayd::service_manager::ready();
+    io.run();
+    log::info("ended", {});
+    return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    try {
+        CLI::App app{"hurrayd: introduces processes that share tensors to each other, on one host.", "hurrayd"};
+        hurrayd::CommandLine line;
+        app.add_option("--socket", line.socket, "Where clients connect (over socket.path and $HURRAY_SOCKET)");
+        app.add_option("--config", line.config_file,
+                       std::string("Configuration file in TOML (default: ") + hurrayd::kDefaultConfigFile +
+                           ", if it is there)");
+        app.add_option("--log-level", line.log_level, "debug, info, warning or error (over log.level)");
+        app.set_version_flag("--version", "hurrayd " + std::string(hurrayd::kVersion));
+        app.footer("Keys of the configuration file, tables written as [socket], [log], [limits]:\n" +
+                   hurrayd::describe_keys() +
+                   "\nEnvironment: HURRAY_SOCKET (over the file), NOTIFY_SOCKET (told when clients are served).\n"
+                   "Signals: SIGTERM and SIGINT end it cleanly.\n"
+                   "Exit codes: 0 ended by a signal, 1 can't serve, 2 wrong usage or configuration.");
+        try {
+            app.parse(argc, argv);
+        } catch (const CLI::ParseError& said) {
+            return app.exit(said) == 0 ? 0 : kExitUsage;
+        }
+        const auto config = hurrayd::load_config(line, hurrayd::Environment::current());
+        if (!config) {
+            std::cerr << "hurrayd: " << config.error().message << '\n';
+            return kExitUsage;
+        }
+        return serve(*config);
+    } catch (const std::exception& failure) {
+        std::cerr << "hurrayd: " << failure.what() << '\n';
+        return kExitRefused;
+    }
+}

@@ -1,0 +1,124 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "daemon/outbox.hpp"
+#include "daemon/segments.hpp"
+#include "daemon/types.hpp"
+#include "proto/wire/messages.hpp"
+#include "proto/wire/packet_socket.hpp"
+
+namespace hurrayd {
+
+/// Sends what was written to an Outbox, to all sessions, in the order that it asks for.
+///
+/// "Sent" means in the kernel's socket. A packet goes straight there if it can. It is queued if the socket is full, if the
+/// session has packets queued before it, or if one that it must follow is still queued for another session. So when a
+/// producer does not read, a grant that must come after its `opened` waits, and nothing else does:
+///
+/// 1. Packets to one session keep their order, with one exception: grants (AttachReply) and plain acknowledgements (Done)
+///    that wait for another session step aside, and later packets pass them. Neither order matters to a client, and
+///    a consumer must not be held up as a whole by one producer that sleeps.
+/// 2. Nobody waits for a session that is gone or broken.
+///
+/// Threads: one.
+class Outbound {
+  public:
+    /// What may be queued for a session. Beyond it the session counts as a slow reader and is cut: about as many events as
+    /// a client gets in a second of the busiest traffic, and as many bytes as its socket would hold twenty times.
+    struct Limits {
+        std::size_t packets = 4096;
+        std::size_t bytes = 4 * 1024 * 1024;
+    };
+
+    /// Who owns the sockets. None of these may call back into Outbound.
+    class Listener {
+      public:
+        /// Call `writable` once the socket is so.
+        virtual void want_writable(SessionNumber session) = 0;
+        /// Nothing more is sent to that session: it does not read, or its socket failed. End it, later.
+        virtual void broken(SessionNumber session, std::string_view reason) = 0;
+
+      protected:
+        ~Listener() = default;
+    };
+
+    Outbound(SegmentTable& segments, Listener& listener, Limits limits) noexcept
+        : segments_(segments), listener_(listener), limits_(limits) {}
+    Outbound(SegmentTable& segments, Listener& listener) noexcept : Outbound(segments, listener, Limits{}) {}
+
+    /// `socket` is non-blocking, and a loan until `remove`.
+    void add(SessionNumber session, int socket);
+    /// Forgets what is queued for it. Packets that waited for it are sent.
+    void remove(SessionNumber session);
+
+    /// Sends or queues everything in `out`, then drops the segments that it names, and empties it.
+    void deliver(Outbox& out);
+
+    /// The socket may have room again.
+    void writable(SessionNumber session);
+    /// The session has spoken, so it may have read: what the kernel refused for too many descriptors in flight is tried again.
+    void spoke(SessionNumber session);
+    /// As `spoke`, for all of them. To be called now and then while `has_refused`.
+    void retry_refused();
+    [[nodiscard]] bool has_refused() const noexcept { return refused_ != 0; }
+
+    /// Whether nothing is queued for it.
+    [[nodiscard]] bool idle(SessionNumber session) const noexcept;
+
+  private:
+    /// The `number`th packet in a session's own order.
+    struct Place {
+        SessionNumber session;
+        std::uint64_t number = 0;  ///< 0: sent, or not to be waited for
+    };
+    struct Entry {
+        std::string bytes;
+        std::vector<SegmentNumber> segments;  ///< held
+        std::vector<Place> after;
+    };
+    struct Peer {
+        int socket = -1;
+        bool broken = false;
+        bool waits_for_room = false;
+        bool refused = false;  ///< ETOOMANYREFS
+        std::deque<Entry> queue;
+        std::vector<Entry> aside;
+        std::uint64_t placed = 0;  ///< packets that got a place in the order
+        std::uint64_t sent = 0;    ///< of those, sent
+        std::size_t bytes = 0;     ///< in `queue` and `aside`
+        std::vector<SessionNumber> dependents;  ///< have packets that wait for this session's
+    };
+
+    [[nodiscard]] bool is_sent(const Place& place) const noexcept;
+    [[nodiscard]] bool may_go(const Entry& entry) const noexcept;
+    hurray::wire::Sent send(SessionNumber session, Peer& peer, std::string_view bytes,
+                            const std::vector<hurray::wire::Segment>* carried, const std::vector<SegmentNumber>& held);
+    void enqueue(SessionNumber session, Peer& peer, const hurray::wire::Packet& packet, std::vector<Place> after,
+                 bool aside);
+    void wait_for(SessionNumber session, const std::vector<Place>& after);
+    void flush(SessionNumber session);
+    void flush_all();
+    void clear(Peer& peer);
+    void break_off(SessionNumber session, Peer& peer, std::string_view reason);
+    void wake_dependents(Peer& peer);
+    void set_refused(Peer& peer, bool refused) noexcept;
+
+    SegmentTable& segments_;
+    Listener& listener_;
+    Limits limits_;
+    std::unordered_map<std::uint64_t, Peer> peers_;
+    std::size_t refused_ = 0;
+    // Reused from call to call.
+    std::string encoded_;
+    std::vector<Place> places_;
+    std::vector<SessionNumber> to_flush_;
+};
+
+}  // namespace hurrayd

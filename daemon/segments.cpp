@@ -1,0 +1,35 @@
+#include "daemon/segments.hpp"
+
+#include <utility>
+
+#include "libhurray/base/check.hpp"
+
+namespace hurrayd {
+
+SegmentNumber SegmentTable::add(hurray::UniqueFd fd) {
+    const SegmentNumber number{next_++};
+    segments_.try_emplace(number.value).first->second.fd = std::move(fd);
+    return number;
+}
+
+int SegmentTable::fd(SegmentNumber number) const {
+    const auto found = segments_.find(number.value);
+    HURRAY_CHECK(found != segments_.end());
+    return found->second.fd.get();
+}
+
+void SegmentTable::hold(SegmentNumber number) {
+    const auto found = segments_.find(number.value);
+    HURRAY_CHECK(found != segments_.end());
+    ++found->second.uses;
+}
+
+void SegmentTable::drop(SegmentNumber number) {
+    const auto found = segments_.find(number.value);
+    HURRAY_CHECK(found != segments_.end());
+    if (--found->second.uses == 0) {
+        segments_.erase(found);
+    }
+}
+
+}  // namespace hurrayd

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <unordered_map>
+
+#include "daemon/types.hpp"
+#include "libhurray/base/unique_fd.hpp"
+
+namespace hurrayd {
+
+/// The descriptors of shared memory that the daemon keeps, by the number that consumers are told. Never mapped here.
+///
+/// A segment lives as long as somebody uses it: its capsule, and each queued packet that carries it.
+/// Threads: one.
+class SegmentTable {
+  public:
+    /// Keeps `fd`, which has passed every check, with one use.
+    [[nodiscard]] SegmentNumber add(hurray::UniqueFd fd);
+    /// A loan until the last use is dropped. The number must be in use.
+    [[nodiscard]] int fd(SegmentNumber number) const;
+    void hold(SegmentNumber number);
+    /// Ends one use; the last one closes the descriptor.
+    void drop(SegmentNumber number);
+    [[nodiscard]] std::size_t size() const noexcept { return segments_.size(); }
+
+  private:
+    struct Segment {
+        hurray::UniqueFd fd;
+        std::uint64_t uses = 1;
+    };
+    std::unordered_map<std::uint64_t, Segment> segments_;
+    std::uint64_t next_ = 1;
+};
+
+}  // namespace hurrayd

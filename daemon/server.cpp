@@ -1,0 +1,431 @@
+#include "daemon/server.hpp"
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <exception>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "daemon/log.hpp"
+#include "libhurray/base/check.hpp"
+#include "proto/wire/codec.hpp"
+
+namespace hurrayd {
+namespace {
+
+using hurray::Errc;
+using hurray::UniqueFd;
+
+/// Connections before packets have their turn.
+constexpr int kAcceptBatch = 16;
+/// With no descriptor left at all, not even the spare one: how long new connections stay in the backlog.
+constexpr std::chrono::milliseconds kAcceptPause{100};
+/// When what ETOOMANYREFS refused is tried again, if its receiver keeps silent. Descriptors come free as soon as somebody
+/// reads, which nothing tells us.
+constexpr std::chrono::milliseconds kRetryPause{10};
+
+tl::unexpected<hurray::Error> refuse_os(const std::string& what, int error) {
+    return hurray::fail_os(Errc::Internal, error, what + ": " + std::strerror(error));
+}
+
+/// Milliseconds of the steady clock, rounded down.
+std::uint64_t steady_ms() {
+    const auto now = std::chrono::steady_clock::now().time_since_epoch();
+    return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
+}
+
+std::uint64_t realtime_ns() {
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
+}
+
+UniqueFd open_spare() { return UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC)); }
+
+UniqueFd make_socket() { return UniqueFd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)); }
+
+/// Whether somebody listens at `address`. A socket whose listener is gone refuses.
+bool is_served(const sockaddr_un& address) {
+    const UniqueFd probe = make_socket();
+    return ::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 ||
+           (errno != ECONNREFUSED && errno != ENOENT);
+}
+
+}  // namespace
+
+// ---- The socket -----------------------------------------------------------------------------------------------------
+
+hurray::Result<Server::Endpoint> Server::open_endpoint(const SocketOptions& options) {
+    Endpoint endpoint;
+    endpoint.path = options.path;
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    if (options.path.empty() || options.path.size() >= sizeof address.sun_path) {
+        return hurray::fail_field(Errc::InvalidArgument, "socket.path",
+                                  "the socket's path has " + std::to_string(options.path.size()) +
+                                      " bytes, the kernel takes 1 to " + std::to_string(sizeof address.sun_path - 1) +
+                                      ": " + options.path);
+    }
+    std::memcpy(address.sun_path, options.path.data(), options.path.size());
+
+    const std::size_t slash = options.path.rfind('/');
+    if (slash != std::string::npos && slash != 0) {
+        const std::string directory = options.path.substr(0, slash);
+        if (::mkdir(directory.c_str(), options.directory_mode) == 0) {
+            // mkdir obeys the umask, in both directions what is wanted here does not.
+            if (::chmod(directory.c_str(), options.directory_mode) != 0) {
+                return refuse_os("chmod " + directory, errno);
+            }
+        } else if (errno != EEXIST) {
+            return refuse_os("make the directory " + directory, errno);
+        }
+    }
+
+    // The lock says whose the path is. Trying to connect first would be a race between two daemons that start at once; the
+    // kernel gives the lock back however its holder ends, and the file stays, since removing it would be a race too.
+    const std::string lock_path = options.path + ".lock";
+    endpoint.lock = UniqueFd(::open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (!endpoint.lock) {
+        return refuse_os("open " + lock_path, errno);
+    }
+    if (::flock(endpoint.lock.get(), LOCK_EX | LOCK_NB) != 0) {
+        if (errno == EWOULDBLOCK) {
+            return hurray::fail(Errc::AlreadyExists, "another hurrayd serves " + options.path);
+        }
+        return refuse_os("lock " + lock_path, errno);
+    }
+
+    struct stat status{};
+    if (::lstat(options.path.c_str(), &status) == 0) {
+        if (!S_ISSOCK(status.st_mode)) {
+            return hurray::fail_field(Errc::InvalidArgument, "socket.path",
+                                      "something that is not a socket is at " + options.path);
+        }
+        if (is_served(address)) {
+            return hurray::fail(Errc::AlreadyExists, "something that holds no lock of hurrayd's serves " + options.path);
+        }
+        if (::unlink(options.path.c_str()) != 0 && errno != ENOENT) {
+            return refuse_os("remove the stale socket " + options.path, errno);
+        }
+    }
+
+    endpoint.listener = make_socket();
+    if (!endpoint.listener) {
+        return refuse_os("make a socket", errno);
+    }
+    // On Linux the file gets the mode of the socket less the umask, so nobody can come in before chmod has its way.
+    if (::fchmod(endpoint.listener.get(), options.mode) != 0 ||
+        ::bind(endpoint.listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+        return refuse_os("bind " + options.path, errno);
+    }
+    if (options.group && ::lchown(options.path.c_str(), static_cast<uid_t>(-1), *options.group) != 0) {
+        return refuse_os("give " + options.path + " to group " + std::to_string(*options.group), errno);
+    }
+    if (::chmod(options.path.c_str(), options.mode) != 0 || ::lstat(options.path.c_str(), &status) != 0) {
+        return refuse_os("set the mode of " + options.path, errno);
+    }
+    endpoint.device = status.st_dev;
+    endpoint.inode = status.st_ino;
+    if (::listen(endpoint.listener.get(), SOMAXCONN) != 0) {
+        return refuse_os("listen at " + options.path, errno);
+    }
+    return endpoint;
+}
+
+hurray::Result<std::unique_ptr<Server>> Server::open(asio::io_context& io, const SocketOptions& options) {
+    auto endpoint = open_endpoint(options);
+    if (!endpoint) {
+        return tl::unexpected(endpoint.error());
+    }
+    wire::Id16 instance;
+    if (::getrandom(instance.bytes.data(), instance.bytes.size(), 0) != static_cast<ssize_t>(instance.bytes.size())) {
+        return refuse_os("getrandom", errno);
+    }
+    std::unique_ptr<Server> server(new Server(io, std::move(*endpoint), instance));
+    server->wait_accept();
+    return server;
+}
+
+Server::Server(asio::io_context& io, Endpoint endpoint, const wire::Id16& instance)
+    : io_(io),
+      endpoint_(std::move(endpoint)),
+      listener_(io, endpoint_.listener.get()),
+      spare_(open_spare()),
+      accept_pause_(io),
+      deadline_(io),
+      retry_(io),
+      registry_(realtime_ns()),
+      outbound_(segments_, *this),
+      dispatcher_(registry_, segments_, instance, steady_ms()) {
+    (void)endpoint_.listener.release();
+}
+
+Server::~Server() { stop(); }
+
+void Server::stop() {
+    if (std::exchange(stopped_, true)) {
+        return;
+    }
+    // First the name, so that nobody comes in any more; a file that somebody else put there is not ours to remove.
+    struct stat status{};
+    if (::lstat(endpoint_.path.c_str(), &status) == 0 && status.st_dev == endpoint_.device &&
+        status.st_ino == endpoint_.inode) {
+        ::unlink(endpoint_.path.c_str());
+    }
+    boost::system::error_code ignored;
+    listener_.close(ignored);
+    accept_pause_.cancel();
+    deadline_.cancel();
+    retry_.cancel();
+    for (const auto& [number, session] : sessions_) {
+        outbox_.send({number}, 0, wire::Closing{{Errc::Closed, "hurrayd ends"}});
+    }
+    outbound_.deliver(outbox_);
+    for (const auto& [number, session] : sessions_) {
+        session->close();
+        outbound_.remove({number});
+    }
+    sessions_.clear();
+    broken_.clear();
+}
+
+Server::Held Server::held() const noexcept { return {registry_.totals(), sessions_.size(), segments_.size()}; }
+
+// ---- Coming in ------------------------------------------------------------------------------------------------------
+
+void Server::wait_accept() {
+    listener_.async_wait(Waitable::wait_read, [this](const boost::system::error_code& failed) {
+        if (!failed && !stopped_) {
+            accept_batch();
+        }
+    });
+}
+
+void Server::accept_batch() {
+    for (int i = 0; i < kAcceptBatch; ++i) {
+        UniqueFd socket(::accept4(listener_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+        if (socket) {
+            try {
+                admit(std::move(socket));
+            } catch (const std::exception& failure) {
+                log::error("accept_failed", {{"reason", failure.what()}});
+            }
+            continue;
+        }
+        if (errno == EAGAIN) {
+            break;
+        }
+        if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
+            turn_away();
+            if (!spare_) {
+                // Not even the spare one came back. A wait would be over at once, again and again.
+                accept_pause_.expires_after(kAcceptPause);
+                accept_pause_.async_wait([this](const boost::system::error_code& failed) {
+                    if (!failed && !stopped_) {
+                        spare_ = open_spare();
+                        wait_accept();
+                    }
+                });
+                return;
+            }
+        }
+        // Whatever else: that connection is gone.
+    }
+    wait_accept();
+}
+
+/// No descriptor is left. Left in the backlog the client would wait for ever, and we would spin: so the spare descriptor
+/// is given for it, it is told, and the spare one is taken again.
+void Server::turn_away() {
+    spare_.reset();
+    {
+        const UniqueFd socket(::accept4(listener_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+        if (socket) {
+            hurray::Error error{Errc::Limit, "hurrayd has no file descriptor left for another client"};
+            error.limit_name = "limits.descriptors";
+            std::string bytes;
+            wire::encode(wire::Packet{0, wire::Closing{std::move(error)}}, bytes);
+            (void)wire::send_packet(socket.get(), std::as_bytes(std::span(bytes)), {});
+            log::warning("client_turned_away", {{"reason", "no file descriptor left"}});
+        }
+    }
+    spare_ = open_spare();
+}
+
+void Server::admit(UniqueFd socket) {
+    const auto credentials = peer_credentials(socket.get());
+    if (!credentials) {
+        return;
+    }
+    UniqueFd pidfd = peer_pidfd(socket.get());
+    if (!pidfd && !std::exchange(told_no_pidfd_, true)) {
+        log::warning("no_peer_pidfd", {{"reason", std::strerror(errno)},
+                                       {"effect", "the death of a process shows only when all copies of its socket close"}});
+    }
+    const SessionNumber number{next_session_++};
+    auto session = std::make_shared<Session>(io_, static_cast<Session::Owner&>(*this), std::move(socket), std::move(pidfd),
+                                             Dispatcher::Peer{number, *credentials, false, {}});
+    outbound_.add(number, session->socket());
+    sessions_.emplace(number.value, session);
+    session->start();
+}
+
+// ---- What comes in --------------------------------------------------------------------------------------------------
+
+void Server::on_packet(Session& session, std::span<const std::byte> packet, wire::Received& received) {
+    const SessionNumber number = session.number();
+    outbound_.spoke(number);
+    const bool was_greeted = session.peer().greeted;
+    std::optional<std::string> fault;
+    try {
+        const auto handled = dispatcher_.handle(session.peer(), packet, received, steady_ms(), outbox_);
+        if (!handled) {
+            fault = handled.error().message;
+        }
+    } catch (const std::exception& failure) {
+        fault = failure.what();
+        outbox_.send(number, 0, wire::Closing{{Errc::Internal, "hurrayd failed at this request"}});
+    }
+    if (!was_greeted && session.peer().greeted) {
+        const Dispatcher::Peer& peer = session.peer();
+        log::info("session_opened", {{"session", number.value},
+                                     {"uid", peer.credentials.uid},
+                                     {"pid", peer.credentials.pid},
+                                     {"client", peer.label}});
+    }
+    outbound_.deliver(outbox_);
+    if (fault) {
+        end_session(number, *fault, true);
+    } else if (registry_.has_snapshots(number)) {
+        snapshotting_.insert(number);
+    }
+    finish_step();
+}
+
+void Server::on_writable(Session& session) {
+    outbound_.writable(session.number());
+    finish_step();
+}
+
+void Server::on_end(Session& session, std::string_view reason) {
+    end_session(session.number(), reason, false);
+    finish_step();
+}
+
+void Server::want_writable(SessionNumber session) {
+    if (const auto found = sessions_.find(session.value); found != sessions_.end()) {
+        found->second->want_writable();
+    }
+}
+
+void Server::broken(SessionNumber session, std::string_view reason) { broken_.emplace_back(session, reason); }
+
+void Server::end_session(SessionNumber number, std::string_view reason, bool is_fault) {
+    const auto found = sessions_.find(number.value);
+    if (found == sessions_.end()) {
+        return;
+    }
+    const std::shared_ptr<Session> session = std::move(found->second);
+    sessions_.erase(found);
+    snapshotting_.erase(number);
+    const Dispatcher::Peer& peer = session->peer();
+    if (peer.greeted || is_fault) {
+        log::write(is_fault ? log::Level::Warning : log::Level::Info, is_fault ? "session_cut" : "session_ended",
+                   {{"session", number.value},
+                    {"uid", peer.credentials.uid},
+                    {"pid", peer.credentials.pid},
+                    {"client", peer.label},
+                    {"reason", reason}});
+    }
+    // First what waited for it, then what its end sets off: a grant goes out before the news that its producer is lost.
+    outbound_.remove(number);
+    session->close();
+    if (peer.greeted) {
+        registry_.end_session(number, outbox_);
+        outbound_.deliver(outbox_);
+    }
+}
+
+/// What is due after each step, whatever it was.
+void Server::finish_step() {
+    while (!broken_.empty()) {
+        const auto [number, reason] = std::move(broken_.back());
+        broken_.pop_back();
+        end_session(number, reason, true);
+    }
+    if (!snapshotting_.empty() && !pump_posted_) {
+        pump_snapshots();
+    }
+    if (outbound_.has_refused() && !retry_armed_) {
+        arm_retry();
+    }
+    if (registry_.next_deadline_ms() != armed_deadline_ms_) {
+        arm_deadline();
+    }
+}
+
+/// One piece for each session that has read what it was sent; what is left comes after everybody else's turn.
+void Server::pump_snapshots() {
+    bool more = false;
+    for (auto at = snapshotting_.begin(); at != snapshotting_.end();) {
+        if (outbound_.idle(*at)) {
+            registry_.continue_snapshots(*at, outbox_);
+            outbound_.deliver(outbox_);
+            if (!registry_.has_snapshots(*at)) {
+                at = snapshotting_.erase(at);
+                continue;
+            }
+            more = more || outbound_.idle(*at);
+        }
+        ++at;
+    }
+    if (more) {
+        pump_posted_ = true;
+        asio::post(io_, [this] {
+            pump_posted_ = false;
+            if (!stopped_) {
+                finish_step();
+            }
+        });
+    }
+}
+
+void Server::arm_deadline() {
+    armed_deadline_ms_ = registry_.next_deadline_ms();
+    if (!armed_deadline_ms_) {
+        deadline_.cancel();
+        return;
+    }
+    // Requests are stamped with the millisecond they came in, rounded down, so one more: nobody is answered too early.
+    deadline_.expires_at(std::chrono::steady_clock::time_point(std::chrono::milliseconds(*armed_deadline_ms_ + 1)));
+    deadline_.async_wait([this](const boost::system::error_code& failed) {
+        if (failed || stopped_) {
+            return;
+        }
+        armed_deadline_ms_.reset();
+        registry_.expire(steady_ms() - 1, outbox_);
+        outbound_.deliver(outbox_);
+        finish_step();
+    });
+}
+
+void Server::arm_retry() {
+    retry_armed_ = true;
+    retry_.expires_after(kRetryPause);
+    retry_.async_wait([this](const boost::system::error_code& failed) {
+        retry_armed_ = false;
+        if (!failed && !stopped_) {
+            outbound_.retry_refused();
+            finish_step();
+        }
+    });
+}
+
+}  // namespace hurrayd

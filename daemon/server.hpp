@@ -1,0 +1,116 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include <sys/types.h>
+
+#include "daemon/asio.hpp"
+#include "daemon/dispatcher.hpp"
+#include "daemon/outbound.hpp"
+#include "daemon/registry.hpp"
+#include "daemon/segments.hpp"
+#include "daemon/session.hpp"
+#include "libhurray/base/result.hpp"
+#include "libhurray/base/unique_fd.hpp"
+
+namespace hurrayd {
+
+/// Where clients come in.
+struct SocketOptions {
+    std::string path;
+    mode_t mode = 0600;
+    std::optional<gid_t> group;
+    mode_t directory_mode = 0700;  ///< of the socket's directory, should it have to be made
+};
+
+/// Listens, accepts, owns the sessions and everything that they share; turns what comes in into calls of the dispatcher, and
+/// ends sessions. While it lives nobody else serves its socket.
+///
+/// Threads: the one that runs `io`.
+class Server final : private Session::Owner, private Outbound::Listener {
+  public:
+    /// Clients can connect from here on; they are served while `io` runs.
+    ///
+    /// A stale socket of a daemon that died is replaced; a live one never is.
+    /// Fails: AlreadyExists    another hurrayd, or something else, serves that path
+    ///        InvalidArgument  the path is too long, or something that is not a socket is there
+    ///        Internal         the system refuses, with errno
+    [[nodiscard]] static hurray::Result<std::unique_ptr<Server>> open(asio::io_context& io, const SocketOptions& options);
+    ~Server();
+
+    /// Tells every client, closes every connection, removes the socket. `io` runs out of work.
+    void stop();
+
+    /// What is held at this moment; for tests.
+    struct Held {
+        Registry::Totals totals;
+        std::size_t sessions = 0;  ///< greeted or not
+        std::size_t segments = 0;
+        friend bool operator==(const Held&, const Held&) = default;
+    };
+    [[nodiscard]] Held held() const noexcept;
+
+  private:
+    struct Endpoint {
+        std::string path;
+        hurray::UniqueFd lock;
+        hurray::UniqueFd listener;
+        dev_t device = 0;  ///< of the socket's file, to remove no other one
+        ino_t inode = 0;
+    };
+    [[nodiscard]] static hurray::Result<Endpoint> open_endpoint(const SocketOptions& options);
+
+    Server(asio::io_context& io, Endpoint endpoint, const hurray::wire::Id16& instance);
+
+    void on_packet(Session& session, std::span<const std::byte> packet, hurray::wire::Received& received) override;
+    void on_writable(Session& session) override;
+    void on_end(Session& session, std::string_view reason) override;
+    std::span<std::byte> packet_buffer() noexcept override { return packet_buffer_; }
+    void want_writable(SessionNumber session) override;
+    void broken(SessionNumber session, std::string_view reason) override;
+
+    void wait_accept();
+    void accept_batch();
+    void admit(hurray::UniqueFd socket);
+    void turn_away();
+    void end_session(SessionNumber number, std::string_view reason, bool is_fault);
+    void finish_step();
+    void pump_snapshots();
+    void arm_deadline();
+    void arm_retry();
+
+    asio::io_context& io_;
+    Endpoint endpoint_;
+    Waitable listener_;
+    hurray::UniqueFd spare_;  ///< closed when no descriptor is left, so that a client can be told so
+    asio::steady_timer accept_pause_;
+    asio::steady_timer deadline_;
+    std::optional<std::uint64_t> armed_deadline_ms_;
+    asio::steady_timer retry_;
+    bool retry_armed_ = false;
+
+    SegmentTable segments_;
+    Registry registry_;
+    Outbound outbound_;
+    Dispatcher dispatcher_;
+    Outbox outbox_;  // reused; empty between steps
+    std::unordered_map<std::uint64_t, std::shared_ptr<Session>> sessions_;
+    std::uint64_t next_session_ = 1;
+    std::vector<std::pair<SessionNumber, std::string>> broken_;  ///< to be ended when this step is done
+    std::set<SessionNumber> snapshotting_;
+    bool pump_posted_ = false;
+    bool stopped_ = false;
+    bool told_no_pidfd_ = false;
+    std::array<std::byte, hurray::wire::kMaxPacketBytes> packet_buffer_;
+};
+
+}  // namespace hurrayd

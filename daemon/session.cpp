@@ -1,0 +1,133 @@
+#include "daemon/session.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/socket.h>
+
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77  // Linux 6.5; absent from the headers of Debian 12
+#endif
+
+namespace hurrayd {
+namespace {
+
+using hurray::wire::Received;
+
+/// Packets of one peer before the others have their turn.
+constexpr std::size_t kBatch = 16;
+/// Packets that are read from a dead peer. Its socket held a few hundred at most; more come only from a forked child that
+/// goes on sending, and that is nobody whom we serve.
+constexpr std::size_t kLastPackets = 4096;
+
+}  // namespace
+
+Session::Session(asio::io_context& io, Owner& owner, hurray::UniqueFd socket, hurray::UniqueFd pidfd,
+                 Dispatcher::Peer peer)
+    : owner_(owner), socket_(io, socket.get()), pidfd_(io), peer_(std::move(peer)) {
+    (void)socket.release();
+    if (pidfd) {
+        boost::system::error_code failed;
+        pidfd_.assign(pidfd.get(), failed);
+        if (!failed) {
+            (void)pidfd.release();
+        }
+    }
+}
+
+void Session::start() {
+    wait_readable();
+    if (pidfd_.is_open()) {
+        wait_death();
+    }
+}
+
+void Session::close() {
+    closed_ = true;
+    boost::system::error_code ignored;
+    socket_.close(ignored);
+    pidfd_.close(ignored);
+}
+
+void Session::wait_readable() {
+    socket_.async_wait(Waitable::wait_read, [self = shared_from_this()](const boost::system::error_code& failed) {
+        if (failed || self->closed_) {
+            return;
+        }
+        if (self->read(kBatch) != Read::Over) {
+            self->wait_readable();
+        }
+    });
+}
+
+void Session::wait_death() {
+    pidfd_.async_wait(Waitable::wait_read, [self = shared_from_this()](const boost::system::error_code& failed) {
+        if (failed || self->closed_) {
+            return;
+        }
+        // A forked child may hold the socket open for ever. What the dead process had sent still counts.
+        if (self->read(kLastPackets) != Read::Over) {
+            self->owner_.on_end(*self, "process died");
+        }
+    });
+}
+
+void Session::want_writable() {
+    socket_.async_wait(Waitable::wait_write, [self = shared_from_this()](const boost::system::error_code& failed) {
+        if (!failed && !self->closed_) {
+            self->owner_.on_writable(*self);
+        }
+    });
+}
+
+Session::Read Session::read(std::size_t most) {
+    for (std::size_t i = 0; i < most; ++i) {
+        const std::span<std::byte> buffer = owner_.packet_buffer();
+        auto received = hurray::wire::receive_packet(socket_.native_handle(), buffer);
+        if (!received) {
+            owner_.on_end(*this, received.error().message);
+            return Read::Over;
+        }
+        switch (received->kind) {
+            case Received::Kind::Packet:
+                owner_.on_packet(*this, buffer.first(received->size), *received);
+                if (closed_) {
+                    return Read::Over;
+                }
+                break;
+            case Received::Kind::WouldBlock:
+                return Read::Empty;
+            case Received::Kind::Interrupted:
+            case Received::Kind::Reset:  // what the peer had sent before it left comes next
+                break;
+            case Received::Kind::End:
+                owner_.on_end(*this, "closed");
+                return Read::Over;
+        }
+    }
+    return Read::More;
+}
+
+hurray::Result<PeerCredentials> peer_credentials(int socket) {
+    ucred credentials{};
+    socklen_t size = sizeof credentials;
+    if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0) {
+        const int error = errno;
+        return hurray::fail_os(hurray::Errc::ConnectionLost, error,
+                               std::string("SO_PEERCRED: ") + std::strerror(error));
+    }
+    return PeerCredentials{credentials.uid, credentials.gid, credentials.pid};
+}
+
+hurray::UniqueFd peer_pidfd(int socket) noexcept {
+    int pidfd = -1;
+    socklen_t size = sizeof pidfd;
+    if (::getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &size) != 0) {
+        return {};
+    }
+    return hurray::UniqueFd(pidfd);
+}
+
+}  // namespace hurrayd
