@@ -26,8 +26,9 @@ struct Received {
     std::vector<UniqueFd> fds;  ///< already close-on-exec; owned from the moment they exist
 };
 
-/// Reads one packet into `buffer`, which is not empty. ECONNRESET is `Reset`, not an error; an empty packet is `End`,
-/// and descriptors that came with it are closed. Fails: ConnectionLost, with errno, for whatever else the kernel says.
+/// Reads one packet into `buffer`, which is not empty. ECONNRESET is `Reset`, not an error. An empty packet is `End`, and
+/// descriptors that came with it are closed.
+/// Fails: ConnectionLost, with errno, for whatever else the kernel says.
 [[nodiscard]] Result<Received> receive_packet(int socket, std::span<std::byte> buffer);
 
 enum class Sent : std::uint8_t {
@@ -37,9 +38,11 @@ enum class Sent : std::uint8_t {
     Gone,             ///< EPIPE, ECONNRESET: the peer left. What it had sent may still be read
 };
 
-/// Sends `packet` with loans of `fds` (at most kMaxPacketFds), without SIGPIPE and without waiting on non-blocking
-/// sockets. An interrupted call is repeated. Fails: Limit (EMSGSIZE, or too
-/// many descriptors), ConnectionLost otherwise; nothing was sent then. An empty `packet` is a bug of the caller's.
+/// Sends `packet` with loans of `fds`, without SIGPIPE and without waiting on non-blocking sockets. An interrupted call is
+/// repeated. An empty packet is a bug of the caller's.
+/// Fails: Limit           EMSGSIZE; more than kMaxPacketFds descriptors
+///        ConnectionLost  whatever else the kernel says, with errno
+/// On failure nothing was sent.
 [[nodiscard]] Result<Sent> send_packet(int socket, std::span<const std::byte> packet, std::span<const int> fds);
 
 }  // namespace hurray::wire
