@@ -34,11 +34,14 @@ try:
                 break
         assert not awaited, f"{publisher_path} did not say: {awaited}"
 
+    # Ctrl-C ends hold() cleanly; in the moment before that call it ends Python by the signal.
+    good = {0}
     if publisher_path.endswith(".py"):
         publisher.send_signal(signal.SIGINT)
+        good.add(-signal.SIGINT)
     rest, _ = publisher.communicate("\n", timeout=60)
     print(rest, end="")
-    assert publisher.returncode == 0, f"{publisher_path} ended with {publisher.returncode}"
+    assert publisher.returncode in good, f"{publisher_path} ended with {publisher.returncode}"
 finally:
     publisher.kill()
     publisher.wait()
