@@ -113,15 +113,19 @@ TEST(BufferAbi, ListOutlivesItsContext) {
     EXPECT_EQ(releases.data, std::vector<void*>{&data});
 }
 
-TEST(BufferAbi, OwnerComesBackFromItsContext) {
+void let_go(void* /*owner*/) {}
+
+TEST(BufferAbi, OwnerIsToldToItsMakerAlone) {
     int owner = 0;
     HurrayTensorContext* context = nullptr;
-    ASSERT_EQ(hurray_tensor_context_new(2, nullptr, 0, &owner, nullptr, &context), HURRAY_OK);
+    ASSERT_EQ(hurray_tensor_context_new(2, nullptr, 0, &owner, let_go, &context), HURRAY_OK);
     void* out = nullptr;
-    EXPECT_EQ(hurray_tensor_context_owner(context, &out), HURRAY_OK);
+    EXPECT_EQ(hurray_tensor_context_owner(context, nullptr, &out), HURRAY_ERR_INVALID_ARGUMENT);
+    EXPECT_EQ(out, nullptr);
+    EXPECT_EQ(hurray_tensor_context_owner(context, let_go, &out), HURRAY_OK);
     EXPECT_EQ(out, &owner);
-    EXPECT_EQ(hurray_tensor_context_owner(nullptr, &out), HURRAY_ERR_NULL_POINTER);
-    EXPECT_EQ(hurray_tensor_context_owner(context, nullptr), HURRAY_ERR_NULL_POINTER);
+    EXPECT_EQ(hurray_tensor_context_owner(nullptr, let_go, &out), HURRAY_ERR_NULL_POINTER);
+    EXPECT_EQ(hurray_tensor_context_owner(context, let_go, nullptr), HURRAY_ERR_NULL_POINTER);
     hurray_tensor_context_destroy(&context);
 }
 

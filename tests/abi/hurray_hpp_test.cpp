@@ -148,10 +148,11 @@ TEST(HurrayHpp, ContextKeepsACopyAndReleasesItsOwner) {
     int releases = 0;
     std::vector<std::uint8_t> bytes{1, 2, 3};
     {
-        const TensorContext context(bytes, &releases, [](void* owner) { ++*static_cast<int*>(owner); });
+        const HurrayOwnerReleaseFn release = [](void* owner) { ++*static_cast<int*>(owner); };
+        const TensorContext context(bytes, &releases, release);
         bytes[0] = 9;
         EXPECT_EQ(context.abi_version(), HURRAY_C_ABI_VERSION);
-        EXPECT_EQ(context.owner(), &releases);
+        EXPECT_EQ(context.owner(release), &releases);
         const auto kept = context.descriptor();
         EXPECT_EQ(std::vector<std::uint8_t>(kept.begin(), kept.end()), (std::vector<std::uint8_t>{1, 2, 3}));
     }

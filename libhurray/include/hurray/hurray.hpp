@@ -283,12 +283,12 @@ class Descriptor {
 /// What a dense tensor in one buffer needs to be described. A plain value; the calls check it.
 struct DenseDescriptor {
     ElementType element_type = ElementType::Float32;
-    std::vector<std::uint64_t> shape;   // in elements; empty: a scalar
-    std::vector<std::int64_t> strides;  // in elements; given: strided, whatever `layout` says
+    std::vector<std::uint64_t> shape{};   // in elements; empty: a scalar
+    std::vector<std::int64_t> strides{};  // in elements; given: strided, whatever `layout` says
     LayoutTag layout = LayoutTag::RowMajor;
     std::uint64_t byte_offset = 0;
     std::uint64_t byte_size = 0;  // of the buffer; 0: what the tensor needs
-    BufferTraits buffer;
+    BufferTraits buffer{};
 
     /// The bytes of a descriptor that passes Descriptor::validate().
     [[nodiscard]] std::vector<std::uint8_t> encode() const {
