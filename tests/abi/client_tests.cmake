@@ -2,6 +2,9 @@
 add_executable(client_header_test "${CMAKE_CURRENT_LIST_DIR}/client_header_test.c")
 hurray_target(client_header_test)
 target_link_libraries(client_header_test PRIVATE hurray::client hurray::hurray)
+if(HURRAY_SANITIZE) # as in examples/
+  set_target_properties(client_header_test PROPERTIES LINKER_LANGUAGE CXX)
+endif()
 add_test(NAME client_header_test COMMAND client_header_test)
 set_tests_properties(client_header_test PROPERTIES TIMEOUT 60)
 
