@@ -6,8 +6,10 @@
 
 /// Both ways of handing a tensor over, measured alike.
 ///
-/// Each round is the same: a fresh segment is made and its first byte written (not timed); the consumer is known to wait; then
-/// the producer publishes, the consumer maps the segment and reads the first byte, lets it go, and the producer learns of it.
+/// A block of rounds begins with as many fresh segments, each with its first byte written, and ends with freeing them; that is
+/// not timed. Each round is the same: the consumer is known to wait; the producer publishes, the consumer maps the segment and
+/// reads the first byte, lets it go, and the producer learns of it; the consumer attaches the same once more; the producer
+/// withdraws it.
 namespace bench {
 
 struct HandoverSamples {

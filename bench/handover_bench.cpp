@@ -46,9 +46,13 @@ HurrayClient* connect(bool dispatch_by_caller) {
     return client;
 }
 
-/// Attaches, reads a byte, tells when, and lets go. Returns that byte; `version` is the capsule's.
-unsigned char view(HurrayClient* client, const HurrayAttachOptions& options, std::atomic<std::uint64_t>& when,
-                   std::uint64_t& version) {
+struct View {
+    unsigned char first = 0;
+    std::uint64_t version = 0;
+};
+
+/// Attaches, reads a byte, notes in `when` how long after `since` that was, and lets go.
+View view(HurrayClient* client, const HurrayAttachOptions& options, std::atomic<std::uint64_t>& when, std::uint64_t since) {
     HurrayBufferList* buffers = nullptr;
     HurrayTensorContext* context = nullptr;
     HurrayCapsuleInfo info{};
@@ -59,12 +63,11 @@ unsigned char view(HurrayClient* client, const HurrayAttachOptions& options, std
     hurray_buffer_list_get(buffers, 0, &buffer);
     hurray_buffer_data_ptr(buffer, &data);
     touch(data);
-    when = now_ns();
-    const unsigned char first = *static_cast<const unsigned char*>(data);
-    version = info.version;
+    when = now_ns() - since;
+    const View seen{*static_cast<const unsigned char*>(data), info.version};
     hurray_buffer_list_destroy(&buffers);
     hurray_tensor_context_destroy(&context);
-    return first;
+    return seen;
 }
 
 [[noreturn]] void consume(SharedTimes& times) {
@@ -76,15 +79,15 @@ unsigned char view(HurrayClient* client, const HurrayAttachOptions& options, std
         next.name = kName;
         next.newer_than = last;
         next.timeout_ms = -1;
-        if (view(client, next, times.viewed, last) == kStop) {
+        const View seen = view(client, next, times.viewed, 0);
+        last = seen.version;
+        if (seen.first == kStop) {
             break;
         }
         HurrayAttachOptions again{};
         again.struct_size = sizeof again;
         again.name = kName;
-        const std::uint64_t asked = now_ns();
-        view(client, again, times.attached, last);
-        times.attached -= asked;
+        view(client, again, times.attached, now_ns());
     }
     hurray_client_destroy(&client);
     ::_exit(0);
@@ -97,6 +100,7 @@ struct Brokered::State {
     pid_t consumer = -1;
     int released = 0;
     int ended = 0;
+    HurrayCapsuleInfo published{};
 
     static void on_event(const HurrayEvent* event, void* context) {
         auto& state = *static_cast<State*>(context);
@@ -104,6 +108,7 @@ struct Brokered::State {
         state.ended += event->kind == HURRAY_EVENT_ENDED ? 1 : 0;
     }
 
+    /// Until `count`, which the callback changes, is `target`.
     void wait_until(const int& count, int target) const {
         while (count < target) {
             must(hurray_client_dispatch(client, -1), "dispatch");
@@ -125,13 +130,19 @@ struct Brokered::State {
         }
     }
 
-    /// One publish of a fresh segment; returns when it began.
-    std::uint64_t publish(std::uint64_t size, unsigned char first) {
+    /// Fresh memory with its first byte written. `kept` holds it mapped until it is dropped.
+    HurrayAllocation* allocate(std::uint64_t size, unsigned char first, std::vector<HurrayBufferList*>& kept) const {
         HurrayAllocation* allocation = nullptr;
         must(hurray_client_allocate(client, &size, 1, nullptr, &allocation), "allocate");
         void* data = nullptr;
         hurray_allocation_data(allocation, 0, &data);
         *static_cast<unsigned char*>(data) = first;
+        must(hurray_allocation_buffers(allocation, &kept.emplace_back()), "buffers");
+        return allocation;
+    }
+
+    /// Publishes it, once the consumer waits; returns when it began.
+    std::uint64_t publish(HurrayAllocation* allocation, std::uint64_t size) {
         HurrayDenseDescriptor dense{};
         dense.struct_size = sizeof dense;
         dense.element_type = HURRAY_TYPE_UINT8;
@@ -144,9 +155,10 @@ struct Brokered::State {
         options.struct_size = sizeof options;
         options.on_event = on_event;
         options.context = this;
+        published.struct_size = sizeof published;
         wait_for_consumer();
         const std::uint64_t start = now_ns();
-        must(hurray_client_publish(client, kName, descriptor, length, &allocation, &options, nullptr), "publish");
+        must(hurray_client_publish(client, kName, descriptor, length, &allocation, &options, &published), "publish");
         return start;
     }
 };
@@ -161,22 +173,35 @@ Brokered::Brokered() : times_(make_shared_times()), state_(new State) {
 }
 
 Brokered::~Brokered() {
-    state_->publish(4096, kStop);
+    std::vector<HurrayBufferList*> kept;
+    state_->publish(state_->allocate(4096, kStop, kept), 4096);
+    hurray_buffer_list_destroy(&kept[0]);
     ::waitpid(state_->consumer, nullptr, 0);
     hurray_client_destroy(&state_->client);
     delete state_;
 }
 
 void Brokered::run(std::uint64_t size, int rounds, HandoverSamples& samples) {
+    std::vector<HurrayAllocation*> allocations;
+    std::vector<HurrayBufferList*> kept;
     for (int round = 0; round < rounds; ++round) {
+        allocations.push_back(state_->allocate(size, kGoOn, kept));
+    }
+    for (HurrayAllocation* allocation : allocations) {
         const int released = state_->released;
-        const std::uint64_t start = state_->publish(size, kGoOn);
+        const std::uint64_t start = state_->publish(allocation, size);
         state_->wait_until(state_->released, released + 1);
         const std::uint64_t end = now_ns();
         samples.publish_to_view.push_back(times_.viewed - start);
         samples.publish_to_release.push_back(end - start);
         state_->wait_until(state_->released, released + 2);
         samples.attach.push_back(times_.attached);
+        const int ended = state_->ended;
+        must(hurray_client_withdraw(state_->client, &state_->published.capsule), "withdraw");
+        state_->wait_until(state_->ended, ended + 1);
+    }
+    for (HurrayBufferList*& list : kept) {
+        hurray_buffer_list_destroy(&list);
     }
 }
 

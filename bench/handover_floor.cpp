@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 
 #include <fcntl.h>
 #include <signal.h>
@@ -29,7 +30,7 @@ namespace bench {
 
 namespace {
 
-enum class Say : std::uint32_t { Ping, Publish, Published, Opened, Attach, Granted, Release, Released, Ended, Done };
+enum class Say : std::uint32_t { Ping, Publish, Published, Opened, Attach, Granted, Release, Released, Withdraw, Done };
 
 struct Message {
     Say say = Say::Ping;
@@ -125,9 +126,6 @@ void broker(int producer, int consumer) {
                 break;
             case Say::Publish:  // the consumer waits already
                 check(fd);
-                if (held >= 0) {
-                    ::close(held);
-                }
                 held = fd;
                 published = message;
                 published.say = Say::Granted;
@@ -143,14 +141,18 @@ void broker(int producer, int consumer) {
                 send(producer, {.say = Say::Released});
                 send(consumer, {.say = Say::Done});
                 break;
+            case Say::Withdraw:
+                ::close(held);
+                send(producer, {.say = Say::Done});
+                break;
             default:
                 die("floor: the broker was told nonsense");
         }
     }
 }
 
-/// Maps what was granted, reads a byte and tells when; then lets it go.
-void view(int fd, std::uint64_t size, std::atomic<std::uint64_t>& when) {
+/// Maps what was granted, reads a byte and lets it go. Returns when it had read.
+std::uint64_t view(int fd, std::uint64_t size) {
     check(fd);
     void* data = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, 0);
     if (data == MAP_FAILED) {
@@ -158,15 +160,16 @@ void view(int fd, std::uint64_t size, std::atomic<std::uint64_t>& when) {
     }
     ::close(fd);
     touch(data);
-    when = now_ns();
+    const std::uint64_t when = now_ns();
     ::munmap(data, size);
+    return when;
 }
 
 void consumer(int socket, SharedTimes& times) {
     Message message;
     int fd = -1;
     while (receive(socket, message, fd)) {
-        view(fd, message.size, times.viewed);
+        times.viewed = view(fd, message.size);
         send(socket, {.say = Say::Release});
         expect(socket, Say::Done);
         const std::uint64_t asked = now_ns();
@@ -174,8 +177,7 @@ void consumer(int socket, SharedTimes& times) {
         if (!receive(socket, message, fd)) {
             return;
         }
-        view(fd, message.size, times.attached);
-        times.attached -= asked;
+        times.attached = view(fd, message.size) - asked;
         send(socket, {.say = Say::Release});
         expect(socket, Say::Done);
     }
@@ -261,12 +263,15 @@ Floor::~Floor() {
 }
 
 void Floor::run(std::uint64_t size, int rounds, HandoverSamples& samples) {
+    std::vector<std::unique_ptr<Fresh>> segments;
     for (int round = 0; round < rounds; ++round) {
-        const Fresh segment(size);
+        segments.push_back(std::make_unique<Fresh>(size));
+    }
+    for (const auto& segment : segments) {
         send(socket_, {.say = Say::Ping});
         expect(socket_, Say::Done);
         const std::uint64_t start = now_ns();
-        send(socket_, {.say = Say::Publish, .size = size}, segment.fd);
+        send(socket_, {.say = Say::Publish, .size = size}, segment->fd);
         expect(socket_, Say::Published);
         expect(socket_, Say::Opened);
         expect(socket_, Say::Released);
@@ -276,6 +281,8 @@ void Floor::run(std::uint64_t size, int rounds, HandoverSamples& samples) {
         expect(socket_, Say::Opened);
         expect(socket_, Say::Released);
         samples.attach.push_back(times_.attached);
+        send(socket_, {.say = Say::Withdraw});
+        expect(socket_, Say::Done);
     }
 }
 

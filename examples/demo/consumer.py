@@ -46,5 +46,5 @@ def main():
 if __name__ == "__main__":
     try:
         main()
-    except hurray.HurrayError as error:
+    except hurray.Error as error:
         sys.exit(f"Python consumer: {error}")

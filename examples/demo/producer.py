@@ -88,37 +88,37 @@ def compute_features(picture):
 
 
 class Releases:
-    """Counts what the daemon tells of consumers that are done. The callbacks run on the client's thread."""
+    """What the daemon tells of consumers that are done. The callbacks run on a thread of the client's."""
 
     def __init__(self):
         self._changed = threading.Condition()
-        self._count = {}
+        self._released = {}
+        self.lost = 0
 
-    def callback(self, name):
-        def released(*_):
-            with self._changed:
-                self._count[name] = self._count.get(name, 0) + 1
-                print(f"producer: {name}: a consumer is done ({self._count[name]} so far)", flush=True)
-                self._changed.notify_all()
-
-        return released
+    def told(self, event):
+        with self._changed:
+            if event.kind == "released":
+                self._released[event.name] = self._released.get(event.name, 0) + 1
+            else:
+                self.lost += 1
+            print(f"producer: {event.name}: {event.kind}, {event.remaining} lease(s) left", flush=True)
+            self._changed.notify_all()
 
     def wait(self, name, count):
         with self._changed:
-            return self._changed.wait_for(lambda: self._count.get(name, 0) >= count, PATIENCE_S)
+            return self._changed.wait_for(lambda: self._released.get(name, 0) >= count, PATIENCE_S)
 
 
 def share(client, name, values, releases):
     """Publishes `values`; returns what consumers have to see. The one copy is the producer's own, into shared memory."""
-    array = client.allocate(values.shape, str(values.dtype))
-    numpy.asarray(array)[...] = values
-    view = numpy.asarray(array)
-    place = find_place(view)
+    array = client.allocate(values.shape, values.dtype)
+    array[...] = values
+    place = find_place(array)
     if place is None:
         raise DemoError(f"{name}: its memory belongs to no shared file")
-    expectation = [name, "--expect", f"{checksum(view):08x}", "--inode", str(place.inode), "--offset", str(place.offset)]
-    client.publish(name, array, on_release=releases.callback(name))
-    print(f"producer: {name} is published: {describe(view)}, inode {place.inode}, offset {place.offset}", flush=True)
+    expectation = [name, "--expect", f"{checksum(array):08x}", "--inode", str(place.inode), "--offset", str(place.offset)]
+    client.publish(name, array, on_release=releases.told)
+    print(f"producer: {name} is published: {describe(array)}, inode {place.inode}, offset {place.offset}", flush=True)
     return expectation
 
 
@@ -182,6 +182,7 @@ def main():
             print(f"producer: {name}: not every consumer's release was told within {PATIENCE_S} s", flush=True)
     client.close()
 
+    failures += releases.lost
     if failures:
         raise DemoError(f"{failures} thing(s) went wrong")
     print(
@@ -193,5 +194,5 @@ def main():
 if __name__ == "__main__":
     try:
         main()
-    except (DemoError, hurray.HurrayError) as error:
+    except (DemoError, hurray.Error) as error:
         sys.exit(f"producer: {error}")

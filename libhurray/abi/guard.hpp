@@ -2,6 +2,7 @@
 
 #include <exception>
 #include <new>
+#include <stdexcept>
 #include <type_traits>
 
 #include "hurray.h"
@@ -19,6 +20,8 @@ template <class Body>
     try {
         return body();
     } catch (const std::bad_alloc&) {
+        return fail(HURRAY_ERR_INTERNAL, function, "out of memory");
+    } catch (const std::length_error&) {  // asked for more than any memory holds
         return fail(HURRAY_ERR_INTERNAL, function, "out of memory");
     } catch (const std::exception& exception) {
         return fail(HURRAY_ERR_INTERNAL_PANIC, function, exception.what());

@@ -8,11 +8,12 @@
 /// Where handles live, and how a second destroy of one is noticed.
 ///
 /// In a build with HURRAY_HANDLE_CHECKS every live handle is in a set, and the block of a destroyed one stays allocated
-/// (poisoned under AddressSanitizer) until kGraveyardSize later ones have been destroyed: so its address does not come
-/// back, and asking the set about a dead handle reads nothing of it. Without the option a handle is a plain allocation.
+/// (poisoned under AddressSanitizer) while 2^20 later ones are destroyed: so its address does not come back, and asking
+/// the set about a dead handle reads nothing of it. Without the option a handle is a plain allocation.
 namespace hurray::abi {
 
-inline constexpr std::size_t kGraveyardSize = std::size_t{1} << 20;
+/// A handle, and the 2^20 destroyed after it.
+inline constexpr std::size_t kGraveyardSize = (std::size_t{1} << 20) + 1;
 
 #ifdef HURRAY_HANDLE_CHECKS
 

@@ -31,8 +31,8 @@ inline constexpr std::size_t kAnyFdCount = static_cast<std::size_t>(-1);
 ///        InvalidArgument  a field breaks its rule; too few or too many descriptors came
 ///        Limit            a name, label, descriptor or list is too long
 ///        Unsupported      a message that is not known or not built yet; a field that is not built yet and set
-/// The error's field is the path of the field in the request, e.g. "publish.segments[3].size". Its message shows nothing
-/// that the peer sent but numbers.
+/// The error's field is the path of the field in the request, e.g. "publish.segments[3].size". Its message shows
+/// nothing that the peer sent but numbers.
 [[nodiscard]] tl::expected<Request, Refusal> decode_request(std::span<const std::byte> packet, std::size_t fd_count);
 
 /// Reads and checks one packet from the daemon that came with `fd_count` descriptors.
@@ -43,12 +43,13 @@ inline constexpr std::size_t kAnyFdCount = static_cast<std::size_t>(-1);
 ///        Protocol     whatever else is wrong, such as an event with a request_id or a reply without one
 [[nodiscard]] Result<Packet> decode_packet(std::span<const std::byte> packet, std::size_t fd_count);
 
-/// Writes the bytes of `request` into `out`, whose capacity is reused. Nothing is checked, the length of the packet neither;
-/// of text for people in a Packet, control characters and what is not UTF-8 travel as '?'.
+/// Writes the bytes of `request` into `out`, whose capacity is reused. Nothing is checked, the length of the packet
+/// neither; of text for people in a Packet, control characters and what is not UTF-8 travel as '?'.
 void encode(const Request& request, std::string& out);
 void encode(const Packet& packet, std::string& out);
 
-/// Whether `name` may name a capsule. Fails: InvalidArgument, naming `field` and the rule; Limit for more than 255 bytes.
+/// Whether `name` may name a capsule. Fails: InvalidArgument, naming `field` and the rule; Limit for more than 255
+/// bytes.
 [[nodiscard]] Result<void> check_name(std::string_view name, std::string_view field);
 
 /// Whether `pattern` is a name, a prefix that ends in '/', or empty.

@@ -14,7 +14,8 @@
 /// What travels between daemon and client, as plain values.
 ///
 /// `codec` turns these into protobuf and back; whatever it hands out has been checked: ids have 16 bytes, names and
-/// patterns obey the rules, enums are known values, counts are within the limits. What the fields mean, broker.proto says.
+/// patterns obey the rules, enums are known values, counts are within the limits. What the fields mean, broker.proto
+/// says.
 namespace hurray::wire {
 
 /// Versions of the protocol that this code speaks.
@@ -70,7 +71,8 @@ struct Segment {
     friend bool operator==(const Segment&, const Segment&) = default;
 };
 
-/// Unlike all else here not checked by the codec: whether it counts at all, the descriptor says. See check_placements().
+/// Unlike all else here not checked by the codec: whether it counts at all, the descriptor says. See
+/// check_placements().
 struct Placement {
     std::uint32_t segment = 0;
     std::uint64_t offset = 0;
@@ -234,7 +236,14 @@ struct Retired {
 };
 
 struct Watched {
-    enum class What : std::uint8_t { Present = 1, SnapshotEnd = 2, Published = 3, Retired = 4, ProducerLost = 5, Gap = 6 };
+    enum class What : std::uint8_t {
+        Present = 1,
+        SnapshotEnd = 2,
+        Published = 3,
+        Retired = 4,
+        ProducerLost = 5,
+        Gap = 6
+    };
     std::uint64_t watch = 0;
     What what = What::Present;
     CapsuleId capsule;
@@ -251,8 +260,8 @@ struct Closing {
     Error error;
 };
 
-using PacketMessage = std::variant<Error, Done, HelloReply, PublishReply, AttachReply, ListReply, StatusReply, LeaseEvent,
-                                   Ended, Retired, Watched, ProducerLost, Closing>;
+using PacketMessage = std::variant<Error, Done, HelloReply, PublishReply, AttachReply, ListReply, StatusReply,
+                                   LeaseEvent, Ended, Retired, Watched, ProducerLost, Closing>;
 
 struct Packet {
     std::uint64_t request_id = 0;  ///< 0: an event

@@ -14,31 +14,35 @@ namespace hurray::wire {
 struct Received {
     enum class Kind : std::uint8_t {
         Packet,
-        WouldBlock,  ///< nothing there (non-blocking sockets)
-        Interrupted, ///< a signal came first (blocking sockets)
-        Reset,       ///< the peer left with unread data in its queue: read on, what it had sent is still there
-        End,         ///< the peer's queue is read to its end; nothing comes any more
+        WouldBlock,   ///< nothing there (non-blocking sockets)
+        Interrupted,  ///< a signal came first (blocking sockets)
+        Reset,        ///< the peer left with unread data in its queue: read on, what it had sent is still there
+        End,          ///< the peer's queue is read to its end; nothing comes any more
     };
     Kind kind = Kind::WouldBlock;
-    std::size_t size = 0;        ///< bytes in the caller's buffer
-    bool truncated = false;      ///< the packet was longer than the buffer
-    bool fds_missing = false;    ///< descriptors were cut off (MSG_CTRUNC): nothing that came with it is to be used
-    std::vector<UniqueFd> fds;   ///< already close-on-exec; owned from the moment they exist
+    std::size_t size = 0;       ///< bytes in the caller's buffer
+    bool truncated = false;     ///< the packet was longer than the buffer
+    bool fds_missing = false;   ///< descriptors were cut off (MSG_CTRUNC): nothing that came with it is to be used
+    std::vector<UniqueFd> fds;  ///< already close-on-exec; owned from the moment they exist
 };
 
-/// Reads one packet into `buffer`. ECONNRESET is `Reset`, not an error.
+/// Reads one packet into `buffer`, which is not empty. ECONNRESET is `Reset`, not an error. An empty packet is `End`, and
+/// descriptors that came with it are closed.
 /// Fails: ConnectionLost, with errno, for whatever else the kernel says.
 [[nodiscard]] Result<Received> receive_packet(int socket, std::span<std::byte> buffer);
 
 enum class Sent : std::uint8_t {
     Done,
-    WouldBlock,    ///< the peer's queue is full: wait for writability and send the same again
+    WouldBlock,       ///< the peer's queue is full: wait for writability and send the same again
     TooManyInFlight,  ///< ETOOMANYREFS: this user has too many descriptors unread; send the same again later
-    Gone,          ///< EPIPE, ECONNRESET: the peer left. What it had sent may still be read
+    Gone,             ///< EPIPE, ECONNRESET: the peer left. What it had sent may still be read
 };
 
-/// Sends `packet` with loans of `fds` (at most kMaxPacketFds), without SIGPIPE and without waiting on non-blocking sockets.
-/// An interrupted call is repeated. Fails: Limit (EMSGSIZE), ConnectionLost otherwise; nothing was sent then.
+/// Sends `packet` with loans of `fds`, without SIGPIPE and without waiting on non-blocking sockets. An interrupted call is
+/// repeated. An empty packet is a bug of the caller's.
+/// Fails: Limit           EMSGSIZE; more than kMaxPacketFds descriptors
+///        ConnectionLost  whatever else the kernel says, with errno
+/// On failure nothing was sent.
 [[nodiscard]] Result<Sent> send_packet(int socket, std::span<const std::byte> packet, std::span<const int> fds);
 
 }  // namespace hurray::wire

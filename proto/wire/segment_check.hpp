@@ -10,8 +10,8 @@
 namespace hurray::wire {
 
 /// Checks that `fd` is a memfd with exactly the seals that `segment.memory` promises (F_SEAL_EXEC may come on top), has
-/// exactly `segment.size` bytes, and that all of them are reserved. What is true once then stays true: the seals see to it.
-/// Never maps or reads the memory.
+/// exactly `segment.size` bytes, and that all of them are reserved. What is true once then stays true: the seals see to
+/// it. Never maps or reads the memory.
 ///
 /// Fails: Unsupported      memory of a kind that is not built yet
 ///        InvalidArgument  no memfd, wrong seals, wrong size, sparse; the message says which, and what was found
@@ -24,9 +24,9 @@ struct BufferExtent {
     std::uint32_t alignment = 1;
 };
 
-/// Checks that every non-empty buffer lies inside its segment, at a multiple of its alignment, that no two of them overlap,
-/// and that every segment is used. `field_prefix` is "publish" or "attach" for the error.
-/// Fails: InvalidArgument, naming the placement, the limit and the value. Nothing wraps, whatever the numbers.
+/// Checks that every non-empty buffer lies inside its segment, at a multiple of its alignment, that no two of them
+/// overlap, and that every segment is used. `field_prefix` is "publish" or "attach" for the error. Fails:
+/// InvalidArgument, naming the placement, the limit and the value. Nothing wraps, whatever the numbers.
 [[nodiscard]] Result<void> check_placements(const std::vector<Segment>& segments,
                                             const std::vector<Placement>& placements,
                                             const std::vector<BufferExtent>& buffers, std::string_view field_prefix);

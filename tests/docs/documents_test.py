@@ -4,9 +4,10 @@
 - Every block of C, C++ and Python in README.md has such a comment: no example that nobody compiles.
 - The worked examples of docs/protocol.md (`<!-- example TYPE -->`, a block of protobuf text, a block of hex): the bytes are
   what protoc makes of the text.
+- docs/operations.md has a row for each configuration key that `hurrayd --help` names, and for no other.
 - Relative links lead to files that are there.
 
-usage: documents_test.py ROOT PROTOC [--write]     --write puts the files' text into the blocks first
+usage: documents_test.py ROOT PROTOC [HURRAYD | --write]     --write puts the files' text into the blocks first
 """
 
 import pathlib
@@ -60,6 +61,13 @@ for kind, text, hexadecimal in examples:
         problems.append(f"docs/protocol.md: example {kind}: protoc makes {made.hex(' ')}")
 if not examples:
     problems.append("docs/protocol.md: no worked example was found")
+
+if len(sys.argv) > 3 and not write:
+    text = subprocess.run([sys.argv[3], "--help"], stdout=subprocess.PIPE, check=True, text=True).stdout
+    real = set(re.findall(r"^  (\w+\.\w+)", text, re.MULTILINE))
+    told = set(re.findall(r"^\| `(\w+\.\w+)` \|", (root / "docs/operations.md").read_text(encoding="utf-8"), re.MULTILINE))
+    if not real or real != told:
+        problems.append(f"docs/operations.md: keys {sorted(told)}, but hurrayd has {sorted(real)}")
 
 print(*problems, sep="\n")
 print(f"{len(documents)} documents, {compared} blocks compared with their files, {len(examples)} worked examples")

@@ -194,7 +194,7 @@ int run_in(const PrivateDirectory& directory, const std::vector<std::string>& co
     std::optional<Subprocess> daemon;
     try {
         daemon.emplace(Launch{daemon_file,
-                              {daemon_file, "--socket.path", socket_path},
+                              {daemon_file, "--socket", socket_path, "--log-level", "warning"},
                               {{"NOTIFY_SOCKET", directory.file(kNotifyFile)}},
                               true},
                        signals);

@@ -1,0 +1,2 @@
+// The C program, as C++20.
+#include "cookbook.c"

@@ -1,0 +1,150 @@
+// Many threads on one client: who reads the socket changes all the time, and nothing may be lost, doubled or mixed up.
+#include <atomic>
+#include <cstdlib>
+#include <random>
+#include <thread>
+
+#include <unistd.h>
+
+#include "tests/integration/client_test.hpp"
+
+namespace hurray::test {
+namespace {
+
+class Concurrency : public ClientTest {
+  protected:
+    static constexpr int kThreads = 8;
+    static int rounds() {
+        const char* given = std::getenv("HURRAY_TEST_ROUNDS");
+        return given != nullptr ? std::atoi(given) : 300;
+    }
+    static void run_threads(const std::function<void(int)>& body) {
+        std::vector<std::thread> threads;
+        for (int i = 0; i < kThreads; ++i) {
+            threads.emplace_back(body, i);
+        }
+        for (std::thread& thread : threads) {
+            thread.join();
+        }
+    }
+};
+
+TEST_F(Concurrency, EachThreadGetsItsOwnReplies) {
+    Client client = connect();
+    run_threads([&](int i) {
+        const std::string name = "own/" + std::to_string(i);
+        for (int round = 0; round < rounds(); ++round) {
+            const auto stamp = static_cast<std::uint32_t>(i * 1'000'000 + round);
+            publish(client, name, 1 + static_cast<std::uint64_t>(round % 3), stamp);
+            const Tensor tensor = client.attach(name);
+            ASSERT_EQ(tensor.elements<std::uint32_t>()[0], stamp);
+            ASSERT_EQ(tensor.name(), name);
+        }
+    });
+    EXPECT_EQ(client.list().size(), static_cast<std::size_t>(kThreads));
+    EXPECT_EQ(used(client, "leases"), 0U);
+}
+
+TEST_F(Concurrency, EveryReleaseAndEveryEndIsToldOnceWhoeverReads) {
+    Client client = connect();
+    std::atomic<int> released{0};
+    std::atomic<int> ended{0};
+    std::atomic<int> wrong{0};
+    run_threads([&](int i) {
+        const std::string name = "counted/" + std::to_string(i);
+        for (int round = 0; round < rounds(); ++round) {
+            PublishOptions options;
+            options.on_event = [&](const Event& event) {
+                released += event.kind == HURRAY_EVENT_LEASE_RELEASED ? 1 : 0;
+                ended += event.kind == HURRAY_EVENT_ENDED ? 1 : 0;
+                wrong += event.kind == HURRAY_EVENT_LEASE_LOST ? 1 : 0;
+            };
+            const CapsuleInfo info = publish(client, name, 1, 1, std::move(options));
+            client.attach(name).release();
+            client.withdraw(info.capsule);
+        }
+    });
+    const int expected = kThreads * rounds();
+    const auto barks = std::chrono::steady_clock::now() + kWatchdog;
+    while (ended < expected && std::chrono::steady_clock::now() < barks) {
+        client.list();
+    }
+    EXPECT_EQ(released, expected);
+    EXPECT_EQ(ended, expected);
+    EXPECT_EQ(wrong, 0);
+    EXPECT_EQ(used(client, "capsules"), 0U);
+}
+
+TEST_F(Concurrency, ContextsAreDestroyedByWhicheverThread) {
+    Client producer = connect();
+    Client consumer = connect();
+    EventLog log;
+    PublishOptions options;
+    options.on_event = log.sink();
+    publish(producer, "shared", 100, 5, std::move(options));
+    std::vector<Tensor> tensors;
+    const int each = rounds();
+    for (int i = 0; i < kThreads * each; ++i) {
+        tensors.push_back(consumer.attach("shared"));
+    }
+    run_threads([&](int i) {
+        for (int k = 0; k < each; ++k) {
+            tensors[static_cast<std::size_t>(i * each + k)].release();
+        }
+    });
+    EXPECT_TRUE(log.wait_for(HURRAY_EVENT_LEASE_RELEASED, tensors.size()));
+    EXPECT_EQ(used(producer, "leases"), 0U);
+}
+
+TEST_F(Concurrency, WaitersSleepBesideABusyReaderAndAllWake) {
+    Client client = connect();
+    Client producer = connect();
+    std::atomic<int> served{0};
+    std::vector<std::thread> waiters;
+    for (int i = 0; i < kThreads; ++i) {
+        waiters.emplace_back([&, i] {
+            std::uint64_t last = 0;
+            for (int round = 0; round < 20; ++round) {
+                AttachOptions options;
+                options.timeout = kForever;
+                options.newer_than = last;
+                const Tensor tensor = client.attach("wait/" + std::to_string(i), options);
+                last = tensor.info().version;
+                ++served;
+            }
+        });
+    }
+    std::minstd_rand random(4711);
+    while (served < kThreads * 20) {
+        publish(producer, "wait/" + std::to_string(random() % kThreads), 1, 1);
+        client.list();
+    }
+    for (std::thread& waiter : waiters) {
+        waiter.join();
+    }
+    EXPECT_EQ(used(producer, "waiting"), 0U);
+}
+
+TEST_F(Concurrency, ClientsComeAndGoWhileTheirContextsLiveOn) {
+    Client producer = connect();
+    EventLog log;
+    PublishOptions options;
+    options.on_event = log.sink();
+    publish(producer, "guest", 10, 3, std::move(options));
+    const int each = std::max(rounds() / 10, 5);
+    run_threads([&](int) {
+        for (int k = 0; k < each; ++k) {
+            std::optional<Tensor> tensor;
+            {
+                Client guest = connect();
+                tensor = guest.attach("guest");
+            }
+            ASSERT_EQ(tensor->elements<std::uint32_t>()[9], 12U);
+        }
+    });
+    EXPECT_TRUE(log.wait_for(HURRAY_EVENT_LEASE_RELEASED, static_cast<std::size_t>(kThreads * each)));
+    EXPECT_EQ(log.count(HURRAY_EVENT_LEASE_LOST), 0U);
+}
+
+}  // namespace
+}  // namespace hurray::test

@@ -1,0 +1,449 @@
+// One tensor from a producer to a consumer: what arrives, what it costs, what each side is told.
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <fstream>
+#include <numeric>
+#include <sstream>
+#include <thread>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "tests/integration/client_test.hpp"
+
+namespace hurray::test {
+namespace {
+
+struct MappedAt {
+    std::string inode;
+    std::uint64_t offset = 0;
+    std::string permissions;
+};
+
+/// Which file lies at `address` of this process, and where in it.
+MappedAt find_mapping(const void* address) {
+    const auto wanted = reinterpret_cast<std::uintptr_t>(address);
+    std::ifstream maps("/proc/self/maps");
+    for (std::string line; std::getline(maps, line);) {
+        std::uintptr_t first = 0;
+        std::uintptr_t last = 0;
+        std::uint64_t offset = 0;
+        char dash = 0;
+        MappedAt found;
+        std::string device;
+        std::istringstream fields(line);
+        fields >> std::hex >> first >> dash >> last >> found.permissions >> offset >> device >> found.inode;
+        if (wanted >= first && wanted < last) {
+            found.offset = offset + (wanted - first);
+            return found;
+        }
+    }
+    return {};
+}
+
+class Handover : public ClientTest {};
+
+TEST_F(Handover, ConsumerReadsWhatTheProducerWrote) {
+    Client producer = connect();
+    Client consumer = connect();
+    const CapsuleInfo published = publish(producer, "numbers", 1000, 7);
+
+    const Tensor tensor = consumer.attach("numbers");
+
+    EXPECT_EQ(tensor.name(), "numbers");
+    EXPECT_EQ(tensor.info().capsule, published.capsule);
+    EXPECT_EQ(tensor.info().version, published.version);
+    EXPECT_EQ(tensor.info().byte_size, 4000U);
+    EXPECT_EQ(tensor.shape(), std::vector<std::uint64_t>{1000});
+    const auto elements = tensor.elements<std::uint32_t>();
+    ASSERT_EQ(elements.size(), 1000U);
+    EXPECT_EQ(elements[0], 7U);
+    EXPECT_EQ(elements[999], 1006U);
+    EXPECT_EQ(tensor.state(), HURRAY_OK);
+}
+
+TEST_F(Handover, BothSidesSeeTheSameFileAtTheSameOffset) {
+    Client producer = connect();
+    Client consumer = connect();
+    const std::uint64_t sizes[] = {100, 5000};
+    Allocation allocation = producer.allocate_buffers(sizes);
+    const std::byte* const mine = allocation.buffer(1).data();
+    const MappedAt written = find_mapping(mine);
+    DenseDescriptor tensor;
+    tensor.shape = {25};
+    // Two buffers need a descriptor with two entries; a dense one has one, so publish a single-buffer tensor for this.
+    Allocation single = producer.allocate<float>({25});
+    const MappedAt made = find_mapping(single.buffer().data());
+    producer.publish("same/file", std::move(single));
+
+    const Tensor attached = consumer.attach("same/file");
+
+    const MappedAt seen = find_mapping(attached.buffer().data());
+    EXPECT_NE(seen.inode, "0");
+    EXPECT_EQ(seen.inode, made.inode);
+    EXPECT_EQ(seen.offset, made.offset);
+    EXPECT_EQ(seen.permissions, "r--s");
+    EXPECT_NE(written.inode, made.inode) << "every allocation has a segment of its own";
+}
+
+// case H1
+TEST_F(Handover, FirstBufferStartsAtAPageAndEveryOtherAtAMultipleOf64) {
+    Client client = connect();
+    for (const std::uint64_t odd : {1U, 63U, 65U, 4095U, 4097U}) {
+        const std::uint64_t sizes[] = {odd, odd, 0, odd};
+        const Allocation allocation = client.allocate_buffers(sizes);
+        EXPECT_EQ(reinterpret_cast<std::uintptr_t>(allocation.buffer(0).data()) % 4096, 0U);
+        for (std::size_t i = 0; i < 4; ++i) {
+            EXPECT_EQ(reinterpret_cast<std::uintptr_t>(allocation.buffer(i).data()) % 64, 0U) << i;
+            for (const std::byte byte : allocation.buffer(i)) {
+                ASSERT_EQ(byte, std::byte{0});
+            }
+        }
+    }
+}
+
+// case A3, A7: one byte, and both sides of every threshold that is near
+TEST_F(Handover, EverySizeArrivesWholeAndAsLongAsItWasPublished) {
+    Client producer = connect();
+    Client consumer = connect();
+    for (const std::uint64_t size : {1U, 2U, 8U, 63U, 64U, 65U, 4095U, 4096U, 4097U, 65535U, 65536U, 65537U, 2097151U, 2097152U,
+                                     2097153U}) {
+        Allocation allocation = producer.allocate<std::uint8_t>({size});
+        const auto elements = allocation.elements<std::uint8_t>();
+        std::iota(elements.begin(), elements.end(), static_cast<std::uint8_t>(size));
+        producer.publish("size", std::move(allocation));
+
+        const Tensor tensor = consumer.attach("size");
+
+        const auto seen = tensor.elements<std::uint8_t>();
+        ASSERT_EQ(seen.size(), size);
+        EXPECT_EQ(tensor.buffer().size(), size);
+        EXPECT_EQ(seen.front(), static_cast<std::uint8_t>(size));
+        EXPECT_EQ(seen.back(), static_cast<std::uint8_t>(size + size - 1));
+    }
+}
+
+// case A6
+TEST_F(Handover, EmptyTensorsAreHandedOverWithoutAnyMemory) {
+    Client producer = connect();
+    Client consumer = connect();
+    const std::vector<std::vector<std::uint64_t>> shapes = {{0}, {1, 8, 0, 128}, {0, 0}};
+    for (const auto& shape : shapes) {
+        EventLog log;
+        PublishOptions options;
+        options.on_event = log.sink();
+        producer.publish("empty", producer.allocate<float>(shape), std::move(options));
+        {
+            const Tensor tensor = consumer.attach("empty");
+            EXPECT_EQ(tensor.shape(), shape);
+            EXPECT_EQ(tensor.element_type(), ElementType::Float32);
+            EXPECT_EQ(tensor.info().byte_size, 0U);
+            EXPECT_EQ(used(consumer, "leases"), 1U);
+        }
+        EXPECT_TRUE(log.wait_for(HURRAY_EVENT_LEASE_RELEASED));
+        EXPECT_EQ(used(consumer, "leases"), 0U);
+    }
+}
+
+TEST_F(Handover, ScalarArrives) {
+    Client producer = connect();
+    Client consumer = connect();
+    Allocation allocation = producer.allocate<double>({});
+    allocation.elements<double>()[0] = 2.5;
+    producer.publish("scalar", std::move(allocation));
+
+    const Tensor tensor = consumer.attach("scalar");
+
+    EXPECT_TRUE(tensor.shape().empty());
+    ASSERT_EQ(tensor.elements<double>().size(), 1U);
+    EXPECT_EQ(tensor.elements<double>()[0], 2.5);
+}
+
+TEST_F(Handover, ProducerIsToldOfOpenedReleasedAndEndedInThatOrderAndOnce) {
+    Client producer = connect();
+    Client consumer = connect();
+    EventLog log;
+    PublishOptions options;
+    options.tell_opened = true;
+    options.on_event = log.sink();
+    const CapsuleInfo info = publish(producer, "told", 1, 1, std::move(options));
+
+    consumer.attach("told").release();
+    ASSERT_TRUE(log.wait_for(HURRAY_EVENT_LEASE_RELEASED));
+    producer.withdraw(info.capsule);
+    ASSERT_TRUE(log.wait_for(HURRAY_EVENT_ENDED));
+
+    EXPECT_EQ(log.kinds(), (std::vector<std::uint32_t>{HURRAY_EVENT_LEASE_OPENED, HURRAY_EVENT_LEASE_RELEASED,
+                                                        HURRAY_EVENT_ENDED}));
+    const auto events = log.all();
+    EXPECT_EQ(events[0].event.remaining, 1U);
+    EXPECT_EQ(events[1].event.remaining, 0U);
+    EXPECT_TRUE(events[2].event.reusable);
+    EXPECT_EQ(events[2].event.version, info.version);
+    EXPECT_EQ(events[2].event.capsule, info.capsule);
+    EXPECT_EQ(events[2].name, "told");
+}
+
+TEST_F(Handover, OpenedIsNotToldUnlessAskedFor) {
+    Client producer = connect();
+    Client consumer = connect();
+    EventLog log;
+    PublishOptions options;
+    options.on_event = log.sink();
+    publish(producer, "untold", 1, 1, std::move(options));
+
+    consumer.attach("untold").release();
+    ASSERT_TRUE(log.wait_for(HURRAY_EVENT_LEASE_RELEASED));
+
+    EXPECT_EQ(log.count(HURRAY_EVENT_LEASE_OPENED), 0U);
+}
+
+TEST_F(Handover, WithdrawnTensorStaysReadableAndEndsWithItsLastLease) {
+    Client producer = connect();
+    Client consumer = connect();
+    EventLog log;
+    PublishOptions options;
+    options.on_event = log.sink();
+    const CapsuleInfo info = publish(producer, "gone", 10, 5, std::move(options));
+    Tensor tensor = consumer.attach("gone");
+
+    producer.withdraw(info.capsule);
+
+    EXPECT_EQ(status_of([&] { consumer.attach("gone"); }), HURRAY_ERR_NOT_FOUND);
+    EXPECT_EQ(tensor.elements<std::uint32_t>()[9], 14U);
+    EXPECT_EQ(log.count(HURRAY_EVENT_ENDED), 0U);
+    tensor.release();
+    EXPECT_TRUE(log.wait_for(HURRAY_EVENT_ENDED));
+}
+
+TEST_F(Handover, ReplacedVersionStaysWithThoseWhoHoldItAndNewAttachesGetTheNewOne) {
+    Client producer = connect();
+    Client consumer = connect();
+    EventLog first_log;
+    PublishOptions options;
+    options.on_event = first_log.sink();
+    const CapsuleInfo first = publish(producer, "model", 4, 100, std::move(options));
+    Tensor old = consumer.attach("model");
+
+    const CapsuleInfo second = publish(producer, "model", 4, 200);
+    const Tensor fresh = consumer.attach("model");
+
+    EXPECT_GT(second.version, first.version);
+    EXPECT_EQ(old.elements<std::uint32_t>()[0], 100U);
+    EXPECT_EQ(fresh.elements<std::uint32_t>()[0], 200U);
+    EXPECT_EQ(first_log.count(HURRAY_EVENT_ENDED), 0U);
+    old.release();
+    EXPECT_TRUE(first_log.wait_for(HURRAY_EVENT_ENDED));
+}
+
+TEST_F(Handover, CapsuleWithoutANameIsAttachedByItsId) {
+    Client producer = connect();
+    Client consumer = connect();
+    const CapsuleInfo info = publish(producer, "", 3, 1);
+
+    const Tensor tensor = consumer.attach(info.capsule);
+
+    EXPECT_EQ(tensor.name(), "");
+    EXPECT_EQ(tensor.elements<std::uint32_t>()[2], 3U);
+}
+
+TEST_F(Handover, CopyPublishesOrdinaryMemoryAndLeavesItToTheCaller) {
+    Client producer = connect();
+    Client consumer = connect();
+    std::vector<std::int16_t> mine = {1, -2, 3};
+    producer.publish_copy<std::int16_t>("copied", {3}, mine);
+    mine[0] = 99;
+
+    const Tensor tensor = consumer.attach("copied");
+
+    EXPECT_EQ(tensor.elements<std::int16_t>()[0], 1);
+    EXPECT_EQ(tensor.elements<std::int16_t>()[1], -2);
+}
+
+TEST_F(Handover, OrdinaryMemoryIsRefusedUnlessTheCallerSaysCopy) {
+    Client producer = connect();
+    std::vector<std::uint8_t> mine(64);
+    BufferList buffers;
+    buffers.push(Buffer(mine.data(), mine.size()));
+    DenseDescriptor tensor;
+    tensor.element_type = ElementType::UInt8;
+    tensor.shape = {64};
+    const auto descriptor = tensor.encode();
+
+    EXPECT_EQ(hurray_client_publish_list(producer.handle(), "plain", descriptor.data(), descriptor.size(), buffers.get(),
+                                         nullptr, nullptr),
+              HURRAY_ERR_INVALID_ARGUMENT);
+    EXPECT_NE(std::string(hurray_last_error_message()).find("COPY"), std::string::npos);
+    EXPECT_TRUE(producer.list().empty());
+}
+
+TEST_F(Handover, DescriptorThatDoesNotFitTheAllocationIsRefusedAndTheAllocationKept) {
+    Client producer = connect();
+    DenseDescriptor tensor;
+    tensor.element_type = ElementType::UInt8;
+    tensor.shape = {5000};
+    const auto descriptor = tensor.encode();
+    const std::uint64_t small[] = {4096};
+    Allocation allocation = producer.allocate_buffers(small);
+
+    std::string message;
+    EXPECT_EQ(status_of([&] { producer.publish("misfit", descriptor, std::move(allocation)); }, &message),
+              HURRAY_ERR_INVALID_ARGUMENT);
+    EXPECT_NE(message.find("5000"), std::string::npos) << message;
+    EXPECT_NE(message.find("4096"), std::string::npos) << message;
+    tensor.shape = {4096};
+    EXPECT_EQ(status_of([&] { producer.publish("misfit", tensor.encode(), std::move(allocation)); }), HURRAY_OK);
+}
+
+// case E10
+TEST_F(Handover, AbsentNameIsNotFoundAtOnceAndTimedOutAfterAWait) {
+    Client consumer = connect();
+    AttachOptions options;
+    EXPECT_EQ(status_of([&] { consumer.attach("absent", options); }), HURRAY_ERR_NOT_FOUND);
+    options.timeout = 1ms;
+    EXPECT_EQ(status_of([&] { consumer.attach("absent", options); }), HURRAY_ERR_TIMED_OUT);
+    options.timeout = -2ms;
+    EXPECT_EQ(status_of([&] { consumer.attach("absent", options); }), HURRAY_ERR_INVALID_ARGUMENT);
+    EXPECT_EQ(used(consumer, "waiting"), 0U);
+}
+
+TEST_F(Handover, WaitingAttachCompletesWhenTheNameIsPublished) {
+    Client producer = connect();
+    Client consumer = connect();
+    std::thread waiter([&] {
+        AttachOptions options;
+        options.timeout = kForever;
+        EXPECT_EQ(consumer.attach("later", options).elements<std::uint32_t>()[0], 42U);
+    });
+    while (used(producer, "waiting") == 0) {
+        std::this_thread::yield();
+    }
+    publish(producer, "later", 1, 42);
+    waiter.join();
+}
+
+TEST_F(Handover, NewerThanWaitsForTheNextVersion) {
+    Client producer = connect();
+    Client consumer = connect();
+    const CapsuleInfo first = publish(producer, "loop", 1, 1);
+    AttachOptions options;
+    options.newer_than = first.version;
+    EXPECT_EQ(status_of([&] { consumer.attach("loop", options); }), HURRAY_ERR_NOT_FOUND);
+    std::thread waiter([&] {
+        options.timeout = kForever;
+        const Tensor tensor = consumer.attach("loop", options);
+        EXPECT_GT(tensor.info().version, first.version);
+        EXPECT_EQ(tensor.elements<std::uint32_t>()[0], 2U);
+    });
+    while (used(producer, "waiting") == 0) {
+        std::this_thread::yield();
+    }
+    publish(producer, "loop", 1, 2);
+    waiter.join();
+}
+
+// case E11
+TEST_F(Handover, NamesThatBreakTheRulesAreRefusedByName) {
+    Client client = connect();
+    const std::string too_long(256, 'n');
+    const std::string longest(255, 'n');
+    for (const std::string name : {std::string("a/../b"), std::string("/a"), std::string("a//b"), std::string("a/"),
+                                   std::string("./a"), std::string("tab\there"), std::string("\xff\xfe"), too_long}) {
+        const HurrayStatus status = status_of([&] { client.attach(name); });
+        EXPECT_TRUE(status == HURRAY_ERR_INVALID_ARGUMENT || status == HURRAY_ERR_LIMIT) << name << ": " << status;
+        EXPECT_EQ(status_of([&] { publish(client, name, 1, 1); }), status) << name;
+    }
+    for (const std::string name : {std::string("a"), longest, std::string("a b "), std::string("caf\xc3\xa9"),
+                                   std::string("cafe\xcc\x81"), std::string("model/v1/weights")}) {
+        EXPECT_EQ(status_of([&] { publish(client, name, 1, 1); }), HURRAY_OK) << name;
+        EXPECT_EQ(status_of([&] { client.attach(name); }), HURRAY_OK) << name;
+    }
+    EXPECT_EQ(client.list().size(), 6U);
+}
+
+/// Anonymous and shared memory of a process, in bytes.
+std::uint64_t resident_bytes(pid_t pid) {
+    std::ifstream statm("/proc/" + std::to_string(pid) + "/statm");
+    std::uint64_t total = 0;
+    std::uint64_t resident = 0;
+    statm >> total >> resident;
+    return resident * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
+TEST_F(Handover, AGibibyteIsHandedOverWithoutMovingAByte) {
+    constexpr std::uint64_t kSize = 1ULL << 30;
+    Client producer = connect();
+    Client consumer = connect();
+    Allocation allocation = producer.allocate<std::uint8_t>({kSize});
+    const auto elements = allocation.elements<std::uint8_t>();
+    elements[0] = 11;
+    elements[kSize - 1] = 22;
+    const std::string inode = find_mapping(elements.data()).inode;
+    publish(producer, "warm/up", 1, 1);
+    consumer.attach("warm/up").release();
+    const std::uint64_t daemon_before = resident_bytes(daemon_.pid());
+    rusage before{};
+    ::getrusage(RUSAGE_SELF, &before);
+
+    producer.publish("big", std::move(allocation));
+    const Tensor tensor = consumer.attach("big");
+
+    rusage after{};
+    ::getrusage(RUSAGE_SELF, &after);
+    // A page for each of 262,144 would show; what is left is the heap of both sides.
+    EXPECT_LT(after.ru_minflt - before.ru_minflt, 100);
+    EXPECT_LT(resident_bytes(daemon_.pid()), daemon_before + (4U << 20));
+    EXPECT_EQ(find_mapping(tensor.buffer().data()).inode, inode);
+    EXPECT_EQ(tensor.elements<std::uint8_t>()[0], 11);
+    EXPECT_EQ(tensor.elements<std::uint8_t>()[kSize - 1], 22);
+}
+
+TEST_F(Handover, MoreMemoryThanThereIsIsRefusedWithBothNumbers) {
+    Client client = connect();
+    std::string message;
+    const std::uint64_t sizes[] = {1ULL << 50};
+    EXPECT_EQ(status_of([&] { client.allocate_buffers(sizes); }, &message), HURRAY_ERR_NO_SPACE);
+    EXPECT_NE(message.find(std::to_string(1ULL << 50)), std::string::npos) << message;
+    EXPECT_NE(message.find("available"), std::string::npos) << message;
+    const std::uint64_t wrapping[] = {1ULL << 63, 1ULL << 63};
+    EXPECT_EQ(status_of([&] { client.allocate_buffers(wrapping); }), HURRAY_ERR_NO_SPACE);
+}
+
+// ---- Nobody but the producer writes --------------------------------------------------------------------------------
+
+TEST_F(Handover, ConsumerCantMakeItsMappingWritableOrWriteThroughTheKernel) {
+    Client producer = connect();
+    Client consumer = connect();
+    publish(producer, "sealed", 1024, 1);
+    const Tensor tensor = consumer.attach("sealed");
+    auto* const page = const_cast<std::byte*>(tensor.buffer().data());
+
+    EXPECT_EQ(::mprotect(page, 4096, PROT_READ | PROT_WRITE), -1);
+    EXPECT_EQ(errno, EACCES);
+    EXPECT_EQ(::madvise(page, 4096, MADV_REMOVE), -1);
+    const int memory = ::open("/proc/self/mem", O_RDWR | O_CLOEXEC);
+    if (memory >= 0) {
+        const char byte = 99;
+        EXPECT_EQ(::pwrite(memory, &byte, 1, static_cast<off_t>(reinterpret_cast<std::uintptr_t>(page))), -1);
+        ::close(memory);
+    }
+    EXPECT_EQ(tensor.elements<std::uint32_t>()[0], 1U);
+}
+
+TEST_F(Handover, AttachingLeavesNoDescriptorOpen) {
+    Client producer = connect();
+    Client consumer = connect();
+    publish(producer, "fds", 10, 1);
+    const auto before = count_fds(::getpid());
+    std::vector<Tensor> held;
+    for (int i = 0; i < 100; ++i) {
+        held.push_back(consumer.attach("fds"));
+    }
+    EXPECT_EQ(count_fds(::getpid()), before);
+}
+
+}  // namespace
+}  // namespace hurray::test

@@ -1,0 +1,470 @@
+// hurrayctl as its users see it: exit codes, JSON, signals, and that `run` leaves nothing behind. Real processes, a real daemon.
+//
+// Every process that is waited for or signalled here is named by the id that starting it gave.
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <pty.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <hurray/client.hpp>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+const std::string kHurrayctl = HURRAY_BIN_DIR "/hurrayctl";
+
+int exit_code(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
+
+std::string read_all(int fd) {
+    std::string text;
+    std::array<char, 4096> chunk;
+    for (;;) {
+        const ssize_t size = read(fd, chunk.data(), chunk.size());
+        if (size > 0) {
+            text.append(chunk.data(), static_cast<std::size_t>(size));
+        } else if (size == 0 || errno != EINTR) {  // a pty's end is EIO
+            return text;
+        }
+    }
+}
+
+/// A started program, with pipes or a terminal. The destructor closes its stdin, kills it and reaps it.
+class Program {
+  public:
+    enum class Terminal { No, Yes };
+
+    explicit Program(const std::vector<std::string>& arguments, Terminal terminal = Terminal::No) {
+        std::vector<std::string> texts = arguments;
+        std::vector<char*> pointers;
+        for (std::string& text : texts) {
+            pointers.push_back(text.data());
+        }
+        pointers.push_back(nullptr);
+        std::array<int, 2> in{-1, -1};
+        std::array<int, 2> out{-1, -1};
+        std::array<int, 2> err{-1, -1};
+        if (terminal == Terminal::Yes) {
+            pid_ = forkpty(&out_, nullptr, nullptr, nullptr);
+        } else {
+            EXPECT_EQ(pipe2(in.data(), O_CLOEXEC), 0);
+            EXPECT_EQ(pipe2(out.data(), O_CLOEXEC), 0);
+            EXPECT_EQ(pipe2(err.data(), O_CLOEXEC), 0);
+            pid_ = fork();
+        }
+        if (pid_ == 0) {
+            if (terminal == Terminal::No) {
+                dup2(in[0], STDIN_FILENO);
+                dup2(out[1], STDOUT_FILENO);
+                dup2(err[1], STDERR_FILENO);
+            }
+            execv(pointers[0], pointers.data());
+            _exit(99);
+        }
+        if (terminal == Terminal::No) {
+            close(in[0]);
+            close(out[1]);
+            close(err[1]);
+            in_ = in[1];
+            out_ = out[0];
+            err_ = err[0];
+        }
+    }
+
+    ~Program() {
+        close_input();
+        if (!status_) {
+            kill(pid_, SIGKILL);
+            waitpid(pid_, nullptr, 0);
+        }
+        for (const int fd : {out_, err_}) {
+            if (fd >= 0) {
+                close(fd);
+            }
+        }
+    }
+
+    Program(const Program&) = delete;
+    Program& operator=(const Program&) = delete;
+
+    pid_t pid() const { return pid_; }
+    int terminal_fd() const { return out_; }
+
+    void close_input() {
+        if (in_ >= 0) {
+            close(std::exchange(in_, -1));
+        }
+    }
+
+    /// Its next line of stdout, without the end of line.
+    std::string read_line() {
+        std::string line;
+        char character = 0;
+        while (read(out_, &character, 1) == 1 && character != '\n') {
+            if (character != '\r') {
+                line += character;
+            }
+        }
+        return line;
+    }
+
+    /// Its code, once it has ended.
+    int wait() {
+        int status = 0;
+        EXPECT_EQ(waitpid(pid_, &status, 0), pid_);
+        status_ = status;
+        return exit_code(status);
+    }
+
+    std::string rest_of_output() { return read_all(out_); }
+    std::string errors() { return read_all(err_); }
+
+    /// The processes that it has started and not yet reaped.
+    std::vector<pid_t> children() const {
+        const std::string id = std::to_string(pid_);
+        std::ifstream file("/proc/" + id + "/task/" + id + "/children");
+        std::vector<pid_t> found;
+        for (pid_t child = 0; file >> child;) {
+            found.push_back(child);
+        }
+        return found;
+    }
+
+  private:
+    pid_t pid_ = -1;
+    int in_ = -1;
+    int out_ = -1;
+    int err_ = -1;
+    std::optional<int> status_;
+};
+
+struct Outcome {
+    int code = -1;
+    std::string output;
+    std::string errors;
+};
+
+/// Runs hurrayctl to its end. What it prints must fit the pipes.
+Outcome hurrayctl(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), kHurrayctl);
+    Program program(arguments);
+    program.close_input();
+    Outcome outcome;
+    outcome.output = program.rest_of_output();
+    outcome.errors = program.errors();
+    outcome.code = program.wait();
+    return outcome;
+}
+
+std::string command_line(pid_t pid) {
+    std::ifstream file("/proc/" + std::to_string(pid) + "/cmdline");
+    std::ostringstream text;
+    text << file.rdbuf();
+    return text.str();
+}
+
+std::set<std::string> keys(const json& object) {
+    std::set<std::string> found;
+    for (const auto& [key, value] : object.items()) {
+        found.insert(key);
+    }
+    return found;
+}
+
+/// Each test has a runtime directory of its own, so what `run` leaves behind is seen.
+class HurrayctlTest : public testing::Test {
+  protected:
+    HurrayctlTest() {
+        std::string pattern = "/tmp/hurrayctl-test-XXXXXX";
+        EXPECT_NE(mkdtemp(pattern.data()), nullptr);
+        runtime_ = pattern;
+        setenv("XDG_RUNTIME_DIR", runtime_.c_str(), 1);
+        unsetenv("HURRAY_SOCKET");
+    }
+    ~HurrayctlTest() override { fs::remove_all(runtime_); }
+
+    std::vector<std::string> left_behind() const {
+        std::vector<std::string> names;
+        for (const auto& entry : fs::directory_iterator(runtime_)) {
+            names.push_back(entry.path().filename());
+        }
+        return names;
+    }
+
+    fs::path runtime_;
+};
+
+/// With a daemon of `hurrayctl run`, for as long as the test.
+class HurrayctlLookTest : public HurrayctlTest {
+  protected:
+    // `cat` ends when its stdin does, which is when the test does, whatever happens to it.
+    HurrayctlLookTest() : daemon_({kHurrayctl, "run", "--", "/bin/sh", "-c", "echo \"$HURRAY_SOCKET\"; exec cat"}) {
+        socket_ = daemon_.read_line();
+        EXPECT_NE(socket_, "") << daemon_.errors();
+    }
+    ~HurrayctlLookTest() override {
+        daemon_.close_input();
+        EXPECT_EQ(daemon_.wait(), 0);
+        EXPECT_EQ(left_behind(), std::vector<std::string>());
+    }
+
+    Outcome look(std::vector<std::string> arguments) {
+        arguments.insert(arguments.begin(), {"--socket", socket_});
+        return hurrayctl(std::move(arguments));
+    }
+
+    hurray::Client connect() { return hurray::Client::connect({.address = socket_}); }
+
+    static hurray::CapsuleInfo publish(hurray::Client& client, const std::string& name) {
+        auto allocation = client.allocate<float>({2, 3});
+        std::ranges::fill(allocation.elements<float>(), 1.5F);
+        return client.publish(name, std::move(allocation));
+    }
+
+    Program daemon_;
+    std::string socket_;
+};
+
+// ---- run -----------------------------------------------------------------------------------------------------------
+
+TEST_F(HurrayctlTest, RunReturnsTheCommandsExitCode) {
+    EXPECT_EQ(hurrayctl({"run", "--", "/bin/sh", "-c", "exit 5"}).code, 5);
+    EXPECT_EQ(hurrayctl({"run", "/bin/true"}).code, 0);
+    EXPECT_EQ(left_behind(), std::vector<std::string>());
+}
+
+TEST_F(HurrayctlTest, RunReturns128AndTheSignalThatKilledTheCommand) {
+    EXPECT_EQ(hurrayctl({"run", "--", "/bin/sh", "-c", "kill -KILL $$"}).code, 128 + SIGKILL);
+    EXPECT_EQ(left_behind(), std::vector<std::string>());
+}
+
+TEST_F(HurrayctlTest, RunTellsACommandThatIsNotThereFromOneThatCantBeExecuted) {
+    const Outcome missing = hurrayctl({"run", "--", "no-such-command-of-hurray"});
+    EXPECT_EQ(missing.code, 127);
+    EXPECT_NE(missing.errors.find("no-such-command-of-hurray"), std::string::npos);
+    EXPECT_EQ(hurrayctl({"run", "--", "/etc/passwd"}).code, 126);
+    EXPECT_EQ(left_behind(), std::vector<std::string>());
+}
+
+TEST_F(HurrayctlTest, RunPassesTheCommandsOptionsOnAsTheyAre) {
+    const Outcome outcome = hurrayctl({"run", "--", "/bin/echo", "--json", "--", "-h"});
+    EXPECT_EQ(outcome.code, 0);
+    EXPECT_EQ(outcome.output, "--json -- -h\n");
+}
+
+TEST_F(HurrayctlTest, RunsDirectoryIsThisUsersAlone) {
+    const Outcome outcome = hurrayctl({"run", "--", "/bin/sh", "-c", "stat -c %a \"$(dirname \"$HURRAY_SOCKET\")\""});
+    EXPECT_EQ(outcome.output, "700\n");
+}
+
+TEST_F(HurrayctlTest, RunPassesSignalsOnToTheCommand) {
+    Program program({kHurrayctl, "run", "--", "/bin/sh", "-c", "trap 'exit 42' TERM; echo ready; while read line; do :; done"});
+    ASSERT_EQ(program.read_line(), "ready");
+    const std::vector<pid_t> children = program.children();
+    EXPECT_EQ(children.size(), 2U);
+    kill(program.pid(), SIGTERM);
+    EXPECT_EQ(program.wait(), 42);
+    for (const pid_t child : children) {
+        EXPECT_EQ(kill(child, 0), -1);
+        EXPECT_EQ(errno, ESRCH);
+    }
+    EXPECT_EQ(left_behind(), std::vector<std::string>());
+}
+
+TEST_F(HurrayctlTest, CtrlCReachesTheCommandAndNotTheDaemon) {
+    const std::string script = "trap '" + kHurrayctl +
+                               " status >/dev/null && exit 43; exit 44' INT; echo ready; while read line; do :; done";
+    Program program({kHurrayctl, "run", "--", "/bin/sh", "-c", script}, Program::Terminal::Yes);
+    ASSERT_EQ(program.read_line(), "ready");
+    ASSERT_EQ(write(program.terminal_fd(), "\x03", 1), 1);
+    EXPECT_EQ(program.wait(), 43);
+    EXPECT_EQ(left_behind(), std::vector<std::string>());
+}
+
+TEST_F(HurrayctlTest, TheDaemonDoesNotOutliveAKilledHurrayctl) {
+    Program program({kHurrayctl, "run", "--", "/bin/sh", "-c", "echo ready; exec cat"});
+    ASSERT_EQ(program.read_line(), "ready");
+    int daemon_fd = -1;
+    for (const pid_t child : program.children()) {
+        if (command_line(child).find("hurrayd") != std::string::npos) {
+            daemon_fd = static_cast<int>(syscall(SYS_pidfd_open, child, 0));
+        }
+    }
+    ASSERT_GE(daemon_fd, 0);
+    kill(program.pid(), SIGKILL);
+    EXPECT_EQ(program.wait(), 128 + SIGKILL);
+    pollfd ended{daemon_fd, POLLIN, 0};
+    EXPECT_EQ(poll(&ended, 1, -1), 1);
+    close(daemon_fd);
+}
+
+TEST_F(HurrayctlTest, RunReportsADaemonThatDiesAtTheStart) {
+    const fs::path folder = runtime_ / "bin";
+    fs::create_directory(folder);
+    fs::copy_file(kHurrayctl, folder / "hurrayctl");
+    std::ofstream(folder / "hurrayd") << "#!/bin/sh\nexit 7\n";
+    fs::permissions(folder / "hurrayd", fs::perms::owner_all);
+    Program program({folder / "hurrayctl", "run", "--", "/bin/echo", "not to be run"});
+    EXPECT_EQ(program.rest_of_output(), "");
+    EXPECT_NE(program.errors().find("exit code 7"), std::string::npos);
+    EXPECT_EQ(program.wait(), 3);
+    EXPECT_EQ(left_behind(), std::vector<std::string>{"bin"});
+}
+
+// ---- Exit codes ----------------------------------------------------------------------------------------------------
+
+TEST_F(HurrayctlTest, WrongUsageIsCode2) {
+    for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
+             {}, {"frobnicate"}, {"run"}, {"run", "--"}, {"inspect"}, {"inspect", "a/"}, {"list", "--frobnicate"},
+             {"--socket", "/x", "run", "--", "/bin/true"}}) {
+        const Outcome outcome = hurrayctl(arguments);
+        EXPECT_EQ(outcome.code, 2) << testing::PrintToString(arguments);
+        EXPECT_NE(outcome.errors, "") << testing::PrintToString(arguments);
+    }
+}
+
+TEST_F(HurrayctlTest, NoDaemonIsCode3AndNamesThePath) {
+    const std::string socket = runtime_ / "nobody.sock";
+    for (const std::vector<std::string>& command :
+         std::vector<std::vector<std::string>>{{"list"}, {"inspect", "a"}, {"status", "--json"}}) {
+        std::vector<std::string> arguments{"--socket", socket};
+        arguments.insert(arguments.end(), command.begin(), command.end());
+        const Outcome outcome = hurrayctl(arguments);
+        EXPECT_EQ(outcome.code, 3);
+        EXPECT_EQ(outcome.output, "");
+        EXPECT_NE(outcome.errors.find(socket), std::string::npos) << outcome.errors;
+        EXPECT_NE(outcome.errors.find("hurrayctl run"), std::string::npos) << outcome.errors;
+    }
+}
+
+TEST_F(HurrayctlLookTest, InspectOfAnUnknownNameIsCode1) {
+    const Outcome outcome = look({"inspect", "nothing/here"});
+    EXPECT_EQ(outcome.code, 1);
+    EXPECT_NE(outcome.errors.find("nothing/here"), std::string::npos);
+}
+
+TEST_F(HurrayctlLookTest, ANameThatCantBeOneIsCode2) { EXPECT_EQ(look({"list", "a//b"}).code, 2); }
+
+// ---- list, inspect, status -----------------------------------------------------------------------------------------
+
+const std::set<std::string> kInfoKeys = {"capsule", "name",    "version",   "bytes", "leases",
+                                         "access",  "retired", "lingering", "pid",   "descriptor"};
+
+TEST_F(HurrayctlLookTest, ListAsJsonHasTheFieldsOfInfo) {
+    EXPECT_EQ(json::parse(look({"list", "--json"}).output), json::array());
+
+    hurray::Client client = connect();
+    publish(client, "test/a");
+    publish(client, "test/b");
+    publish(client, "other");
+    const Outcome outcome = look({"list", "test/", "--json"});
+    ASSERT_EQ(outcome.code, 0) << outcome.errors;
+    const json found = json::parse(outcome.output);
+    ASSERT_EQ(found.size(), 2U);
+    EXPECT_EQ(keys(found[0]), kInfoKeys);
+    EXPECT_EQ(found[0]["name"], "test/a");
+    EXPECT_EQ(found[1]["name"], "test/b");
+    EXPECT_EQ(json::parse(look({"list", "--json"}).output).size(), 3U);
+}
+
+TEST_F(HurrayctlLookTest, InspectAsJsonTellsAllOfACapsule) {
+    hurray::Client client = connect();
+    const hurray::CapsuleInfo published = publish(client, "test/a");
+    const hurray::Tensor held = client.attach("test/a");
+
+    const Outcome outcome = look({"inspect", "test/a", "--json"});
+    ASSERT_EQ(outcome.code, 0) << outcome.errors;
+    const json info = json::parse(outcome.output);
+    EXPECT_EQ(keys(info), kInfoKeys);
+    EXPECT_EQ(info["capsule"]["uid"], getuid());
+    EXPECT_EQ(info["capsule"]["id"].get<std::string>().size(), 32U);
+    EXPECT_EQ(info["version"], published.version);
+    EXPECT_EQ(info["bytes"], 24);
+    EXPECT_EQ(info["leases"], 1);
+    EXPECT_EQ(info["retired"], false);
+    EXPECT_EQ(info["pid"], getpid());
+    EXPECT_EQ(info["descriptor"]["element_type"], "float32");
+    EXPECT_EQ(info["descriptor"]["shape"], json({2, 3}));
+    EXPECT_EQ(info["descriptor"]["strides"], json({3, 1}));
+    EXPECT_EQ(info["descriptor"]["buffers"].size(), 1U);
+    EXPECT_EQ(info["descriptor"]["buffers"][0]["byte_size"], 24);
+}
+
+TEST_F(HurrayctlLookTest, InspectPrefersWhatCanBeAttachedOverWhatIsOnlyHeld) {
+    hurray::Client client = connect();
+    publish(client, "test/a");
+    const hurray::Tensor held = client.attach("test/a");
+    const hurray::CapsuleInfo second = publish(client, "test/a");
+    const json info = json::parse(look({"inspect", "test/a", "--json"}).output);
+    EXPECT_EQ(info["version"], second.version);
+    EXPECT_EQ(info["retired"], false);
+}
+
+TEST_F(HurrayctlLookTest, StatusAsJsonHasTheFieldsOfTheReply) {
+    hurray::Client client = connect();
+    publish(client, "test/a");
+    const Outcome outcome = look({"status", "--json"});
+    ASSERT_EQ(outcome.code, 0) << outcome.errors;
+    const json status = json::parse(outcome.output);
+    EXPECT_TRUE(status["daemon_version"].is_string());
+    EXPECT_TRUE(status["uptime_ms"].is_number_unsigned());
+    EXPECT_TRUE(status["writing"].is_array());
+    ASSERT_FALSE(status["uses"].empty());
+    EXPECT_EQ(keys(status["uses"][0]), (std::set<std::string>{"name", "uid", "used", "limit"}));
+}
+
+TEST_F(HurrayctlLookTest, TablesAreForPeopleAndWithoutEscapes) {
+    hurray::Client client = connect();
+    const hurray::CapsuleInfo published = publish(client, "test/a");
+    const Outcome list = look({"list"});
+    EXPECT_EQ(list.code, 0) << list.errors;
+    // How wide a column is depends on the version, which is long.
+    const auto words = [](const std::string& line) {
+        std::istringstream text(line);
+        return std::vector<std::string>{std::istream_iterator<std::string>(text), {}};
+    };
+    std::istringstream lines(list.output);
+    std::string heading;
+    std::string row;
+    std::getline(lines, heading);
+    std::getline(lines, row);
+    EXPECT_EQ(words(heading), (std::vector<std::string>{"NAME", "VERSION", "TYPE", "SHAPE", "BYTES", "LEASES", "STATE"}));
+    EXPECT_EQ(words(row), (std::vector<std::string>{"test/a", std::to_string(published.version), "float32", "2x3", "24", "B",
+                                                    "0", "attachable"}));
+    EXPECT_EQ(heading.find("TYPE"), row.find("float32"));
+
+    const Outcome inspect = look({"inspect", "test/a"});
+    EXPECT_EQ(inspect.code, 0) << inspect.errors;
+    EXPECT_NE(inspect.output.find("producer    pid " + std::to_string(getpid())), std::string::npos) << inspect.output;
+
+    const Outcome status = look({"status"});
+    EXPECT_EQ(status.code, 0) << status.errors;
+    EXPECT_EQ(status.output.substr(0, 8), "hurrayd ");
+    for (const Outcome& outcome : {list, inspect, status}) {
+        EXPECT_EQ(outcome.output.find('\x1b'), std::string::npos);
+    }
+}
+
+}  // namespace

@@ -1,0 +1,62 @@
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <regex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Every header of another origin than the standard library or libc that may be included below libhurray/, by folder.
+const std::map<std::string, std::vector<std::string>> kAllowed{
+    {"include", {"hurray.h", "hurray/"}},
+    {"base", {"libhurray/base/", "tl/expected.hpp"}},
+    {"format", {"libhurray/base/", "libhurray/format/", "hurray/types.hpp", "tl/expected.hpp"}},
+    {"abi",
+     {"libhurray/base/", "libhurray/format/", "libhurray/abi/", "hurray.h", "hurray/types.hpp",
+      "sanitizer/asan_interface.h"}},
+};
+
+/// A standard header has no folder and no extension; of libc we use these.
+bool is_standard(const std::string& header) {
+    static const std::set<std::string> libc{"stddef.h", "stdint.h", "unistd.h"};
+    return header.find_first_of("/.") == std::string::npos || libc.count(header) == 1;
+}
+
+bool is_allowed(const std::string& layer, const std::string& header) {
+    const auto& prefixes = kAllowed.at(layer);
+    return std::any_of(prefixes.begin(), prefixes.end(),
+                       [&](const std::string& prefix) { return header.rfind(prefix, 0) == 0; });
+}
+
+TEST(IncludeArrows, LibhurrayKnowsNothingButItselfAndTheStandardLibrary) {
+    const fs::path root = fs::path(HURRAY_SOURCE_DIR) / "libhurray";
+    const std::regex include(R"(^\s*#\s*include\s*[<"]([^>"]+)[>"])");
+    std::size_t seen = 0;
+    for (const auto& entry : fs::recursive_directory_iterator(root)) {
+        const std::string extension = entry.path().extension();
+        if (extension != ".hpp" && extension != ".cpp" && extension != ".h") {
+            continue;
+        }
+        const std::string layer = *fs::relative(entry.path(), root).begin();
+        ASSERT_EQ(kAllowed.count(layer), 1U) << "a new folder: " << entry.path();
+        std::ifstream file(entry.path());
+        for (std::string line; std::getline(file, line);) {
+            std::smatch match;
+            if (std::regex_search(line, match, include)) {
+                ++seen;
+                EXPECT_TRUE(is_standard(match[1]) || is_allowed(layer, match[1]))
+                    << entry.path() << " includes " << match[1];
+            }
+        }
+    }
+    EXPECT_GT(seen, 50U);
+}
+
+}  // namespace

@@ -1,0 +1,523 @@
+#include <cstdint>
+#include <functional>
+#include <ostream>
+#include <string>
+#include <variant>
+
+#include <gtest/gtest.h>
+
+#include "hurray/broker/v1/broker.pb.h"
+#include "proto/wire/codec.hpp"
+#include "tests/unit/proto/wire_test_support.hpp"
+
+namespace hurray::wire {
+namespace {
+
+namespace pb = broker::v1;
+
+const std::string kId = "0123456789abcdef";
+
+Id16 id_of(std::string_view bytes) {
+    Id16 id;
+    std::memcpy(id.bytes.data(), bytes.data(), id.bytes.size());
+    return id;
+}
+
+tl::expected<Request, Refusal> decode(const pb::Request& request, std::size_t fd_count = 0) {
+    return decode_request(as_bytes(request.SerializeAsString()), fd_count);
+}
+
+/// Over the wire and back, with as many descriptors as `request` says.
+Request there_and_back(const Request& request, std::size_t fd_count = 0) {
+    std::string bytes = "what was there before";
+    encode(request, bytes);
+    auto decoded = decode_request(as_bytes(bytes), fd_count);
+    if (!decoded) {
+        ADD_FAILURE() << decoded.error().error.field << ": " << decoded.error().error.message;
+        return {};
+    }
+    EXPECT_EQ(decoded->request_id, request.request_id);
+    EXPECT_EQ(decoded->timeout_ms, request.timeout_ms);
+    return std::move(*decoded);
+}
+
+// ---- Requests that can't be wrong ----------------------------------------------------------------------------------
+
+pb::Request hello() {
+    pb::Request request;
+    request.set_request_id(7);
+    request.mutable_hello()->set_version_min(1);
+    request.mutable_hello()->set_version_max(1);
+    request.mutable_hello()->set_session(kId);
+    return request;
+}
+
+void add_segment(pb::Publish* publish, std::uint64_t number, bool carries_fd) {
+    pb::Segment* segment = publish->add_segments();
+    segment->set_number(number);
+    segment->set_carries_fd(carries_fd);
+    segment->set_memory(pb::REUSABLE);
+    segment->set_size(4096);
+}
+
+/// Two segments, the first of which carries a descriptor.
+pb::Request publish() {
+    pb::Request request;
+    request.set_request_id(7);
+    pb::Publish* publish = request.mutable_publish();
+    publish->set_capsule(kId);
+    publish->set_name("camera/0");
+    publish->set_descriptor("HRRY");
+    add_segment(publish, 1, true);
+    add_segment(publish, 2, false);
+    publish->add_placements()->set_segment(0);
+    publish->add_placements()->set_segment(1);
+    return request;
+}
+
+pb::Request attach() {
+    pb::Request request;
+    request.set_request_id(7);
+    request.mutable_attach()->set_lease(3);
+    request.mutable_attach()->set_name("camera/0");
+    return request;
+}
+
+pb::Request release() {
+    pb::Request request;
+    request.set_request_id(7);
+    request.mutable_release()->add_lease(3);
+    return request;
+}
+
+pb::Request with_id(std::uint64_t request_id) {
+    pb::Request request;
+    request.set_request_id(request_id);
+    return request;
+}
+
+// ---- What is right arrives -----------------------------------------------------------------------------------------
+
+TEST(CodecRequestTest, HelloArrivesAsItWasSent) {
+    const Request request{1, 0, Hello{1, 3, "tr\xC3\xA4iner", id_of(kId), std::nullopt}};
+    const auto decoded = there_and_back(request);
+    const auto& got = std::get<Hello>(decoded.message);
+    EXPECT_EQ(got.version_min, 1U);
+    EXPECT_EQ(got.version_max, 3U);
+    EXPECT_EQ(got.client_name, "tr\xC3\xA4iner");
+    EXPECT_EQ(got.session, id_of(kId));
+    EXPECT_FALSE(got.last_instance);
+}
+
+TEST(CodecRequestTest, PublishArrivesAsItWasSent) {
+    const Publish sent{id_of(kId),
+                       "a/b",
+                       std::string("HRRY\0\xFF", 6),
+                       {{9, true, Memory::Reusable, UINT64_MAX, 0}, {4, false, Memory::Reusable, 1, 0}},
+                       {{1, 0}, {0, UINT64_MAX}, {7, 1}}};
+    const auto decoded = there_and_back({UINT64_MAX, UINT64_MAX, sent}, 1);
+    const auto& got = std::get<Publish>(decoded.message);
+    EXPECT_EQ(got.capsule, sent.capsule);
+    EXPECT_EQ(got.name, sent.name);
+    EXPECT_EQ(got.descriptor, sent.descriptor);
+    EXPECT_EQ(got.segments, sent.segments);
+    EXPECT_EQ(got.placements, sent.placements);
+}
+
+TEST(CodecRequestTest, TheLargestPublishFitsAPacket) {
+    Publish sent{id_of(kId), std::string(kMaxNameBytes, 'n'), std::string(kMaxDescriptorBytes, 'd'), {}, {}};
+    for (std::size_t i = 0; i < kMaxSegments; ++i) {
+        sent.segments.push_back({UINT64_MAX - i, true, Memory::Reusable, UINT64_MAX, 0});
+    }
+    for (std::size_t i = 0; i < kMaxBuffers; ++i) {
+        sent.placements.push_back({UINT32_MAX, UINT64_MAX});
+    }
+    std::string bytes;
+    encode(Request{UINT64_MAX, UINT64_MAX, sent}, bytes);
+    EXPECT_LE(bytes.size(), kMaxPacketBytes);
+    const auto decoded = decode_request(as_bytes(bytes), kMaxSegments);
+    ASSERT_TRUE(decoded) << decoded.error().error.message;
+    EXPECT_EQ(std::get<Publish>(decoded->message).segments, sent.segments);
+    EXPECT_EQ(std::get<Publish>(decoded->message).placements, sent.placements);
+}
+
+TEST(CodecRequestTest, APublishMayHaveNeitherNameNorSegments) {
+    auto request = publish();
+    request.mutable_publish()->clear_name();
+    request.mutable_publish()->clear_segments();
+    const auto decoded = decode(request);
+    ASSERT_TRUE(decoded) << decoded.error().error.message;
+    const auto& got = std::get<Publish>(decoded->message);
+    EXPECT_EQ(got.name, "");
+    EXPECT_TRUE(got.segments.empty());
+    EXPECT_EQ(got.placements.size(), 2U);
+}
+
+TEST(CodecRequestTest, AttachByNameArrivesAsItWasSent) {
+    struct Case {
+        Which which;
+        std::uint64_t version;
+    };
+    for (const Case& c : {Case{Which::Latest, 0}, Case{Which::Exactly, 5}, Case{Which::NewerThan, 6}}) {
+        const auto decoded = there_and_back({1, std::nullopt, Attach{3, "a/b", c.which, c.version, 8}});
+        const auto& got = std::get<Attach>(decoded.message);
+        EXPECT_EQ(got.lease, 3U);
+        EXPECT_EQ(std::get<std::string>(got.what), "a/b");
+        EXPECT_EQ(got.which, c.which);
+        EXPECT_EQ(got.version, c.version);
+        EXPECT_EQ(got.last_seen, 8U);
+    }
+}
+
+TEST(CodecRequestTest, AttachByCapsuleArrivesAsItWasSent) {
+    const CapsuleId capsule{1000, id_of(kId)};
+    const auto decoded = there_and_back({1, std::nullopt, Attach{3, capsule, Which::Latest, 0, 0}});
+    EXPECT_EQ(std::get<CapsuleId>(std::get<Attach>(decoded.message).what), capsule);
+}
+
+TEST(CodecRequestTest, ReleaseOfAsManyLeasesAsAllowedFitsAPacket) {
+    Release sent;
+    for (std::size_t i = 0; i < kMaxReleaseLeases; ++i) {
+        sent.leases.push_back(UINT64_MAX - i);
+    }
+    std::string bytes;
+    encode(Request{UINT64_MAX, UINT64_MAX, sent}, bytes);
+    EXPECT_LE(bytes.size(), kMaxPacketBytes);
+    const auto decoded = decode_request(as_bytes(bytes), 0);
+    ASSERT_TRUE(decoded) << decoded.error().error.message;
+    EXPECT_EQ(std::get<Release>(decoded->message).leases, sent.leases);
+}
+
+TEST(CodecRequestTest, TheSmallRequestsArriveAsTheyWereSent) {
+    const CapsuleId capsule{1000, id_of(kId)};
+    EXPECT_EQ(std::get<Cancel>(there_and_back({2, std::nullopt, Cancel{1}}).message).request_id, 1U);
+    EXPECT_EQ(std::get<Withdraw>(there_and_back({2, std::nullopt, Withdraw{capsule}}).message).capsule, capsule);
+    EXPECT_EQ(std::get<Unwatch>(there_and_back({2, std::nullopt, Unwatch{4}}).message).watch, 4U);
+    EXPECT_TRUE(std::holds_alternative<StatusRequest>(there_and_back({2, std::nullopt, StatusRequest{}}).message));
+
+    const auto watch = there_and_back({2, std::nullopt, Watch{5, "a/"}});
+    EXPECT_EQ(std::get<Watch>(watch.message).watch, 5U);
+    EXPECT_EQ(std::get<Watch>(watch.message).pattern, "a/");
+
+    const auto list = there_and_back({2, std::nullopt, List{"a/", std::string(kMaxCursorBytes, '\0'), 10, true}});
+    EXPECT_EQ(std::get<List>(list.message).pattern, "a/");
+    EXPECT_EQ(std::get<List>(list.message).cursor, std::string(kMaxCursorBytes, '\0'));
+    EXPECT_EQ(std::get<List>(list.message).limit, 10U);
+    EXPECT_TRUE(std::get<List>(list.message).with_descriptor);
+}
+
+TEST(CodecRequestTest, NoTimeoutAndATimeoutOfZeroAreTwoThings) {
+    auto request = attach();
+    EXPECT_EQ(decode(request)->timeout_ms, std::nullopt);
+    request.set_timeout_ms(0);
+    EXPECT_EQ(decode(request)->timeout_ms, 0U);
+}
+
+TEST(CodecRequestTest, UnknownFieldsAreIgnored) {
+    const std::string bytes = attach().SerializeAsString() + "\x18\x01";  // field 3 of Request: a number
+    const auto decoded = decode_request(as_bytes(bytes), 0);
+    ASSERT_TRUE(decoded) << decoded.error().error.message;
+    EXPECT_TRUE(std::holds_alternative<Attach>(decoded->message));
+}
+
+TEST(CodecRequestTest, OfAFieldSentTwiceTheLastCounts) {
+    const std::string bytes = attach().SerializeAsString() + with_id(9).SerializeAsString();
+    const auto decoded = decode_request(as_bytes(bytes), 0);
+    ASSERT_TRUE(decoded);
+    EXPECT_EQ(decoded->request_id, 9U);
+}
+
+TEST(CodecRequestTest, OfTwoMessagesInARequestTheLastCounts) {
+    const std::string bytes = attach().SerializeAsString() + release().SerializeAsString();
+    const auto decoded = decode_request(as_bytes(bytes), 0);
+    ASSERT_TRUE(decoded);
+    EXPECT_TRUE(std::holds_alternative<Release>(decoded->message));
+}
+
+// ---- What nobody can be answered for --------------------------------------------------------------------------------
+
+TEST(CodecRequestTest, WhatIsNoRequestIsAProtocolErrorWithoutAnId) {
+    const std::string pickle("\x80\x04\x95\x1a\x00\x00\x00\x00\x00\x00\x00\x8c\x05posix\x94\x8c\x06system\x94\x93\x94",
+                             27);
+    std::string cut = publish().SerializeAsString();
+    cut.pop_back();
+    for (const std::string& bytes : {pickle, cut, std::string("\x08"), std::string(1000, '\xFF')}) {
+        const auto decoded = decode_request(as_bytes(bytes), 0);
+        ASSERT_FALSE(decoded);
+        EXPECT_EQ(decoded.error().request_id, 0U);
+        expect_error(decoded.error().error, Errc::Protocol, "", "no Request of hurray.broker.v1");
+    }
+}
+
+TEST(CodecRequestTest, ARequestIdOfZeroIsAProtocolError) {
+    auto request = attach();
+    request.clear_request_id();
+    const auto decoded = decode(request);
+    ASSERT_FALSE(decoded);
+    EXPECT_EQ(decoded.error().request_id, 0U);
+    expect_error(decoded.error().error, Errc::Protocol, "request_id", "start at 1");
+}
+
+TEST(CodecRequestTest, ARequestWithoutAMessageIsAProtocolErrorThatCanBeAnswered) {
+    const auto decoded = decode(with_id(7));
+    ASSERT_FALSE(decoded);
+    EXPECT_EQ(decoded.error().request_id, 7U);
+    expect_error(decoded.error().error, Errc::Protocol, "", "has no message");
+}
+
+TEST(CodecRequestTest, AMessageOfANewerVersionIsUnsupportedByItsNumber) {
+    // A fixed-width field and a text that the envelope may get some day, then message 40 with two bytes.
+    const std::string bytes =
+        with_id(7).SerializeAsString() + std::string("\x1D\x01\x02\x03\x04\x22\x01x\xC2\x02\x02\x08\x01", 13);
+    const auto decoded = decode_request(as_bytes(bytes), 0);
+    ASSERT_FALSE(decoded);
+    EXPECT_EQ(decoded.error().request_id, 7U);
+    expect_error(decoded.error().error, Errc::Unsupported, "", "number 40");
+}
+
+// ---- What is refused ------------------------------------------------------------------------------------------------
+
+/// A request that breaks one rule.
+struct Bad {
+    const char* name;
+    std::function<pb::Request()> good;
+    std::function<void(pb::Request&)> spoil;
+    Errc code;
+    const char* field;
+    const char* words;
+    std::size_t fd_count = 0;
+    const char* limit_name = "";
+    std::uint64_t limit = 0;
+    std::uint64_t value = 0;
+};
+
+void PrintTo(const Bad& bad, std::ostream* out) {
+    *out << bad.name;
+}
+
+class BadRequestTest : public ::testing::TestWithParam<Bad> {};
+
+TEST_P(BadRequestTest, IsRefusedByItsField) {
+    const Bad& bad = GetParam();
+    pb::Request request = bad.good();
+    bad.spoil(request);
+    const auto decoded = decode(request, bad.fd_count);
+    ASSERT_FALSE(decoded);
+    EXPECT_EQ(decoded.error().request_id, 7U);
+    expect_error(decoded.error().error, bad.code, bad.field, bad.words);
+    EXPECT_EQ(decoded.error().error.limit_name, bad.limit_name);
+    EXPECT_EQ(decoded.error().error.limit, bad.limit);
+    EXPECT_EQ(decoded.error().error.value, bad.value);
+}
+
+/// That what the cases start from is right, or each of them would prove nothing.
+TEST(BadRequestCases, StartFromGoodRequests) {
+    EXPECT_TRUE(decode(hello()));
+    EXPECT_TRUE(decode(publish(), 1));
+    EXPECT_TRUE(decode(attach()));
+    EXPECT_TRUE(decode(release()));
+}
+
+pb::Request bare() {
+    return with_id(7);
+}
+
+const auto name_of_case = [](const auto& info) { return std::string(info.param.name); };
+
+INSTANTIATE_TEST_SUITE_P(
+    Hello, BadRequestTest,
+    ::testing::Values(Bad{"VersionMinZero", hello, [](auto& r) { r.mutable_hello()->set_version_min(0); },
+                          Errc::InvalidArgument, "hello.version_min", "start at 1"},
+                      Bad{"VersionMaxZero", hello, [](auto& r) { r.mutable_hello()->set_version_max(0); },
+                          Errc::InvalidArgument, "hello.version_max", "version_max 0 is below version_min 1"},
+                      Bad{"VersionsCrossed", hello, [](auto& r) { r.mutable_hello()->set_version_min(3); },
+                          Errc::InvalidArgument, "hello.version_max", "version_max 1 is below version_min 3"},
+                      Bad{"SessionMissing", hello, [](auto& r) { r.mutable_hello()->clear_session(); },
+                          Errc::InvalidArgument, "hello.session", "16 bytes, not 0"},
+                      Bad{"SessionTooLong", hello, [](auto& r) { r.mutable_hello()->set_session(kId + "x"); },
+                          Errc::InvalidArgument, "hello.session", "16 bytes, not 17"},
+                      Bad{"ClientNameTooLong", hello,
+                          [](auto& r) { r.mutable_hello()->set_client_name(std::string(65, 'n')); }, Errc::Limit,
+                          "hello.client_name", "has 65 bytes; at most 64", 0, "client_name_bytes", 64, 65},
+                      Bad{"ClientNameNotUtf8", hello, [](auto& r) { r.mutable_hello()->set_client_name("a\xFF"); },
+                          Errc::InvalidArgument, "hello.client_name", "not UTF-8: byte 0xFF at position 1"},
+                      Bad{"ClientNameWithEscape", hello, [](auto& r) { r.mutable_hello()->set_client_name("\x1b[2J"); },
+                          Errc::InvalidArgument, "hello.client_name", "U+001B"},
+                      Bad{"LastInstance", hello, [](auto& r) { r.mutable_hello()->set_last_instance(kId); },
+                          Errc::Unsupported, "hello.last_instance", "hello.last_instance is not supported yet"},
+                      Bad{"WithADescriptor", hello, [](auto&) {}, Errc::InvalidArgument, "hello",
+                          "hello carries no descriptors, but 1 came", 1}),
+    name_of_case);
+
+INSTANTIATE_TEST_SUITE_P(
+    Publish, BadRequestTest,
+    ::testing::Values(
+        Bad{"CapsuleMissing", publish, [](auto& r) { r.mutable_publish()->clear_capsule(); }, Errc::InvalidArgument,
+            "publish.capsule", "16 bytes, not 0", 1},
+        Bad{"CapsuleTooShort", publish, [](auto& r) { r.mutable_publish()->set_capsule("123456789012345"); },
+            Errc::InvalidArgument, "publish.capsule", "16 bytes, not 15", 1},
+        Bad{"BadName", publish, [](auto& r) { r.mutable_publish()->set_name("a//b"); }, Errc::InvalidArgument,
+            "publish.name", "empty segment", 1},
+        Bad{"NameTooLong", publish, [](auto& r) { r.mutable_publish()->set_name(std::string(256, 'n')); }, Errc::Limit,
+            "publish.name", "256 bytes", 1, "name_bytes", 255, 256},
+        Bad{"DescriptorTooLong", publish,
+            [](auto& r) { r.mutable_publish()->set_descriptor(std::string(32 * 1024 + 1, 'd')); }, Errc::Limit,
+            "publish.descriptor", "32769 bytes; at most 32768", 1, "descriptor_bytes", 32768, 32769},
+        Bad{"MemoryMissing", publish, [](auto& r) { r.mutable_publish()->mutable_segments(1)->clear_memory(); },
+            Errc::InvalidArgument, "publish.segments[1].memory", "kind 0 is not known", 1},
+        Bad{"MemoryUnknown", publish,
+            [](auto& r) { r.mutable_publish()->mutable_segments(1)->set_memory(static_cast<pb::Memory>(7)); },
+            Errc::InvalidArgument, "publish.segments[1].memory", "kind 7 is not known", 1},
+        Bad{"MemoryNegative", publish,
+            [](auto& r) { r.mutable_publish()->mutable_segments(1)->set_memory(static_cast<pb::Memory>(-1)); },
+            Errc::InvalidArgument, "publish.segments[1].memory", "kind -1 is not known", 1},
+        Bad{"MemoryKnownButForItsLowByte", publish,
+            [](auto& r) { r.mutable_publish()->mutable_segments(1)->set_memory(static_cast<pb::Memory>(257)); },
+            Errc::InvalidArgument, "publish.segments[1].memory", "kind 257 is not known", 1},
+        Bad{"SegmentOfNoBytes", publish, [](auto& r) { r.mutable_publish()->mutable_segments(0)->set_size(0); },
+            Errc::InvalidArgument, "publish.segments[0].size", "0 bytes", 1},
+        Bad{"SameNumberTwice", publish, [](auto& r) { r.mutable_publish()->mutable_segments(1)->set_number(1); },
+            Errc::InvalidArgument, "publish.segments[1].number", "number 1 is used twice", 1},
+        Bad{"SameNumberTwiceFarApart", publish,
+            [](auto& r) {
+                add_segment(r.mutable_publish(), 9, false);
+                add_segment(r.mutable_publish(), 5, false);
+                add_segment(r.mutable_publish(), 2, false);
+            },
+            Errc::InvalidArgument, "publish.segments[4].number", "number 2 is used twice", 1},
+        Bad{"TooManySegments", publish,
+            [](auto& r) {
+                for (std::uint64_t i = 3; i <= 254; ++i) {
+                    add_segment(r.mutable_publish(), i, true);
+                }
+            },
+            Errc::Limit, "publish.segments", "254 segments; at most 253 are allowed: let several buffers share", 253,
+            "segments", 253, 254},
+        Bad{"TooManyPlacements", publish,
+            [](auto& r) {
+                while (r.publish().placements_size() < 256) {
+                    r.mutable_publish()->add_placements();
+                }
+            },
+            Errc::Limit, "publish.placements", "256 placements; at most 255", 1, "buffers", 255, 256},
+        Bad{"DescriptorMissing", publish, [](auto&) {}, Errc::InvalidArgument, "publish.segments",
+            "1 segments carry a descriptor, but 0 descriptors came", 0},
+        Bad{"DescriptorTooMany", publish, [](auto&) {}, Errc::InvalidArgument, "publish.segments",
+            "1 segments carry a descriptor, but 2 descriptors came", 2}),
+    name_of_case);
+
+INSTANTIATE_TEST_SUITE_P(
+    PublishNotYet, BadRequestTest,
+    ::testing::Values(
+        Bad{"Access", publish, [](auto& r) { r.mutable_publish()->mutable_access(); }, Errc::Unsupported,
+            "publish.access", "not supported yet", 1},
+        Bad{"Retain", publish, [](auto& r) { r.mutable_publish()->set_retain(1); }, Errc::Unsupported, "publish.retain",
+            "not supported yet", 1},
+        Bad{"Once", publish, [](auto& r) { r.mutable_publish()->set_once(true); }, Errc::Unsupported, "publish.once",
+            "not supported yet", 1},
+        Bad{"LingerOfZero", publish, [](auto& r) { r.mutable_publish()->set_linger_ms(0); }, Errc::Unsupported,
+            "publish.linger_ms", "not supported yet", 1},
+        Bad{"Group", publish, [](auto& r) { r.mutable_publish()->set_group(1); }, Errc::Unsupported, "publish.group",
+            "not supported yet", 1},
+        Bad{"Version", publish, [](auto& r) { r.mutable_publish()->set_version(1); }, Errc::Unsupported,
+            "publish.version", "not supported yet", 1},
+        Bad{"Retired", publish, [](auto& r) { r.mutable_publish()->set_retired(true); }, Errc::Unsupported,
+            "publish.retired", "not supported yet", 1},
+        Bad{"TakenBy", publish, [](auto& r) { r.mutable_publish()->mutable_taken_by(); }, Errc::Unsupported,
+            "publish.taken_by", "not supported yet", 1},
+        Bad{"Immutable", publish, [](auto& r) { r.mutable_publish()->mutable_segments(0)->set_memory(pb::IMMUTABLE); },
+            Errc::Unsupported, "publish.segments[0].memory", "not supported yet", 1},
+        Bad{"Dmabuf", publish, [](auto& r) { r.mutable_publish()->mutable_segments(0)->set_memory(pb::DMABUF); },
+            Errc::Unsupported, "publish.segments[0].memory", "not supported yet", 1},
+        Bad{"GpuLegacy", publish, [](auto& r) { r.mutable_publish()->mutable_segments(1)->set_memory(pb::GPU_LEGACY); },
+            Errc::Unsupported, "publish.segments[1].memory", "not supported yet", 1},
+        Bad{"GpuVmm", publish, [](auto& r) { r.mutable_publish()->mutable_segments(0)->set_memory(pb::GPU_VMM); },
+            Errc::Unsupported, "publish.segments[0].memory", "not supported yet", 1},
+        Bad{"GpuPool", publish, [](auto& r) { r.mutable_publish()->mutable_segments(0)->set_memory(pb::GPU_POOL); },
+            Errc::Unsupported, "publish.segments[0].memory", "not supported yet", 1},
+        Bad{"Reservation", publish, [](auto& r) { r.mutable_publish()->mutable_segments(1)->set_reservation(1); },
+            Errc::Unsupported, "publish.segments[1].reservation", "not supported yet", 1}),
+    name_of_case);
+
+INSTANTIATE_TEST_SUITE_P(
+    Attach, BadRequestTest,
+    ::testing::Values(Bad{"LeaseZero", attach, [](auto& r) { r.mutable_attach()->set_lease(0); }, Errc::InvalidArgument,
+                          "attach.lease", "start at 1"},
+                      Bad{"NeitherNameNorCapsule", attach, [](auto& r) { r.mutable_attach()->clear_what(); },
+                          Errc::InvalidArgument, "attach", "neither name nor capsule"},
+                      Bad{"EmptyName", attach, [](auto& r) { r.mutable_attach()->set_name(""); }, Errc::InvalidArgument,
+                          "attach.name", "empty"},
+                      Bad{"NameIsAPrefix", attach, [](auto& r) { r.mutable_attach()->set_name("a/"); },
+                          Errc::InvalidArgument, "attach.name", "empty segment"},
+                      Bad{"CapsuleWithoutId", attach,
+                          [](auto& r) { r.mutable_attach()->mutable_capsule()->set_uid(1); }, Errc::InvalidArgument,
+                          "attach.capsule.id", "16 bytes, not 0"},
+                      Bad{"VersionAndNewerThan", attach,
+                          [](auto& r) {
+                              r.mutable_attach()->set_version(4);
+                              r.mutable_attach()->set_newer_than(3);
+                          },
+                          Errc::InvalidArgument, "attach.newer_than", "version 4 and newer_than 3 are both given"},
+                      Bad{"ImmutableOnly", attach, [](auto& r) { r.mutable_attach()->set_immutable_only(true); },
+                          Errc::Unsupported, "attach.immutable_only", "not supported yet"},
+                      Bad{"AllowUnsealed", attach, [](auto& r) { r.mutable_attach()->set_allow_unsealed(true); },
+                          Errc::Unsupported, "attach.allow_unsealed", "not supported yet"},
+                      Bad{"Take", attach, [](auto& r) { r.mutable_attach()->set_take(true); }, Errc::Unsupported,
+                          "attach.take", "not supported yet"},
+                      Bad{"WithDescriptors", attach, [](auto&) {}, Errc::InvalidArgument, "attach",
+                          "attach carries no descriptors, but 5 came", 5}),
+    name_of_case);
+
+INSTANTIATE_TEST_SUITE_P(
+    Others, BadRequestTest,
+    ::testing::Values(
+        Bad{"ReleaseOfNothing", release, [](auto& r) { r.mutable_release()->clear_lease(); }, Errc::InvalidArgument,
+            "release.lease", "no lease"},
+        Bad{"ReleaseOfLeaseZero", release, [](auto& r) { r.mutable_release()->add_lease(0); }, Errc::InvalidArgument,
+            "release.lease[1]", "start at 1"},
+        Bad{"ReleaseOfTooMany", release,
+            [](auto& r) {
+                while (r.release().lease_size() < 4097) {
+                    r.mutable_release()->add_lease(1);
+                }
+            },
+            Errc::Limit, "release.lease", "4097 leases; at most 4096", 0, "release_leases", 4096, 4097},
+        Bad{"ReleaseWithADescriptor", release, [](auto&) {}, Errc::InvalidArgument, "release", "but 1 came", 1},
+        Bad{"CancelOfNothing", bare, [](auto& r) { r.mutable_cancel(); }, Errc::InvalidArgument, "cancel.request_id",
+            "start at 1"},
+        Bad{"WithdrawOfNothing", bare, [](auto& r) { r.mutable_withdraw(); }, Errc::InvalidArgument,
+            "withdraw.capsule.id", "16 bytes, not 0"},
+        Bad{"ListOfABadPattern", bare, [](auto& r) { r.mutable_list()->set_pattern("/"); }, Errc::InvalidArgument,
+            "list.pattern", "no prefix"},
+        Bad{"ListCursorTooLong", bare, [](auto& r) { r.mutable_list()->set_cursor(std::string(1025, 'c')); },
+            Errc::Limit, "list.cursor", "1025 bytes; at most 1024", 0, "cursor_bytes", 1024, 1025},
+        Bad{"WatchZero", bare, [](auto& r) { r.mutable_watch(); }, Errc::InvalidArgument, "watch.watch", "start at 1"},
+        Bad{"WatchOfABadPattern", bare,
+            [](auto& r) {
+                r.mutable_watch()->set_watch(1);
+                r.mutable_watch()->set_pattern("..");
+            },
+            Errc::InvalidArgument, "watch.pattern", "segment \"..\""},
+        Bad{"UnwatchZero", bare, [](auto& r) { r.mutable_unwatch(); }, Errc::InvalidArgument, "unwatch.watch",
+            "start at 1"},
+        Bad{"StatusWithADescriptor", bare, [](auto& r) { r.mutable_status(); }, Errc::InvalidArgument, "status",
+            "status carries no descriptors, but 1 came", 1}),
+    name_of_case);
+
+INSTANTIATE_TEST_SUITE_P(
+    NotYet, BadRequestTest,
+    ::testing::Values(
+        Bad{"Reserve", bare, [](auto& r) { r.mutable_reserve(); }, Errc::Unsupported, "reserve", "not supported yet"},
+        Bad{"Unreserve", bare, [](auto& r) { r.mutable_unreserve(); }, Errc::Unsupported, "unreserve",
+            "not supported yet"},
+        Bad{"Forget", bare, [](auto& r) { r.mutable_forget(); }, Errc::Unsupported, "forget", "not supported yet"},
+        Bad{"Drop", bare, [](auto& r) { r.mutable_drop(); }, Errc::Unsupported, "drop", "not supported yet"},
+        Bad{"Confirm", bare, [](auto& r) { r.mutable_confirm(); }, Errc::Unsupported, "confirm", "not supported yet"},
+        Bad{"Group", bare, [](auto& r) { r.mutable_group(); }, Errc::Unsupported, "group", "not supported yet"},
+        Bad{"Claims", bare, [](auto& r) { r.mutable_claims(); }, Errc::Unsupported, "claims", "not supported yet"},
+        Bad{"ResumeDone", bare, [](auto& r) { r.mutable_resume_done(); }, Errc::Unsupported, "resume_done",
+            "not supported yet"}),
+    name_of_case);
+
+}  // namespace
+}  // namespace hurray::wire
