@@ -129,13 +129,13 @@ def test_types_that_hurray_has_not_are_refused_by_name(client, dtype):
     array = np.zeros(3, dtype)
     for copy in (False, True):
         with pytest.raises(hurray.UnsupportedError, match="byte order" if dtype[0] == ">" else "no element type"):
-            client.publish("refused", array, copy=True)
+            client.publish("refused", array, copy=copy)
     with pytest.raises(hurray.UnsupportedError):
         client.allocate(3, dtype)
     assert client.list("refused") == []
 
 
-@pytest.mark.parametrize("shape", [(), (0,), (1,), (7,), (1, 8, 0, 128), (3, 1, 5), (2,) * 32, (0, 2**40)])
+@pytest.mark.parametrize("shape", [(), (0,), (1,), (7,), (1, 8, 0, 128), (3, 1, 5), (1,) * 30 + (2, 3), (0, 2**40)])
 @pytest.mark.parametrize("copy", [False, True])
 def test_shapes(client, other, shape, copy):
     array = np.empty(shape, "float32") if copy else client.allocate(shape, "float32")

@@ -192,6 +192,8 @@ def test_nothing_is_left_behind(client):
 def test_a_forked_child_reads_on_and_may_connect_anew(run):
     out = run(
         """
+        import warnings
+        warnings.simplefilter("ignore", DeprecationWarning)  # newer Pythons: of the client's thread
         client.publish("forked", np.arange(1000), copy=True)
         tensor = client.attach("forked")
         array = np.asarray(tensor)

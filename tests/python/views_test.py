@@ -224,9 +224,11 @@ def read_flags(capsule):
 
 
 def test_versioned_capsules_are_marked_read_only_or_copied(tensor):
-    found = read_flags(tensor.__dlpack__(max_version=(1, 0)))
+    capsule = tensor.__dlpack__(max_version=(1, 0))
+    found = read_flags(capsule)
     assert (found.major, found.minor, found.flags) == (1, 0, 1)
-    found = read_flags(tensor.__dlpack__(max_version=(1, 3), copy=True))
+    capsule = tensor.__dlpack__(max_version=(1, 3), copy=True)
+    found = read_flags(capsule)
     assert (found.major, found.minor, found.flags) == (1, 1, 2)
 
 

@@ -278,6 +278,7 @@ class Client:
         """
         name = None if name is None else _text("name", name)
         array = np.asanyarray(array)
+        _arrays.element_type_of(array.dtype)  # the first thing to be told about, copied or not
         state = _PublicationState(on_release, on_open)
         tell_opened = on_open is not None
         if copy:

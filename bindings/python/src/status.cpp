@@ -1,5 +1,7 @@
 #include "status.hpp"
 
+#include <nanobind/stl/string.h>
+
 namespace hurray_python {
 
 void raise_status(HurrayStatus status, const std::string& message) {
