@@ -25,7 +25,7 @@ struct PeerCredentials {
 
 /// One packet -> one call of the registry. Checks whatever a packet brings before the registry hears of it.
 ///
-/// Threads: one. Never throws anything but std::bad_alloc and its like; nothing is half done then.
+/// Threads: one.
 class Dispatcher {
   public:
     /// What the dispatcher knows of a connection.

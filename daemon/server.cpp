@@ -300,6 +300,7 @@ void Server::on_packet(Session& session, std::span<const std::byte> packet, wire
                                      {"pid", peer.credentials.pid},
                                      {"client", peer.label}});
     }
+    received.fds.clear();  // what was not kept is closed before the answer goes out
     outbound_.deliver(outbox_);
     if (fault) {
         end_session(number, *fault, true);

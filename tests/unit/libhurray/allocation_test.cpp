@@ -1,7 +1,3 @@
-// Replaces the global operator new, so it is a program of its own.
-#include <atomic>
-#include <cstdlib>
-#include <new>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -10,20 +6,7 @@
 #include "libhurray/format/descriptor_reader.hpp"
 #include "libhurray/format/validate.hpp"
 #include "tests/support/sample_descriptors.hpp"
-
-namespace {
-std::atomic<int> allocations{0};
-}
-
-void* operator new(std::size_t size) {
-    ++allocations;
-    if (void* block = std::malloc(size)) {
-        return block;
-    }
-    throw std::bad_alloc();
-}
-void operator delete(void* block) noexcept { std::free(block); }
-void operator delete(void* block, std::size_t) noexcept { std::free(block); }
+#include "tests/unit/libhurray/counting_new.hpp"
 
 namespace hurray {
 namespace {
@@ -42,10 +25,10 @@ std::vector<std::uint8_t> strided_of_rank(std::size_t rank) {
 TEST(Allocation, DecodingAndValidatingADenseDescriptorAllocatesNothing) {
     for (const std::size_t rank : {std::size_t{1}, std::size_t{8}, kMaxRank}) {
         const auto bytes = strided_of_rank(rank);
-        const int before = allocations;
+        const int before = test::allocations();
         const auto view = decode_descriptor(bytes);
         const bool valid = view && validate_descriptor(*view);
-        EXPECT_EQ(allocations, before) << rank;
+        EXPECT_EQ(test::allocations(), before) << rank;
         EXPECT_TRUE(valid) << rank;
     }
 }
@@ -53,9 +36,9 @@ TEST(Allocation, DecodingAndValidatingADenseDescriptorAllocatesNothing) {
 TEST(Allocation, RefusingADescriptorAllocatesNothing) {
     auto bytes = test::row_major_f32_3x4();
     bytes[14] = 0x05;
-    const int before = allocations;
+    const int before = test::allocations();
     const bool refused = !decode_descriptor(bytes);
-    EXPECT_EQ(allocations, before);
+    EXPECT_EQ(test::allocations(), before);
     EXPECT_TRUE(refused);
 }
 
@@ -63,9 +46,9 @@ TEST(Allocation, EncodingADenseDescriptorAllocatesNothing) {
     const std::vector<std::uint64_t> shape(8, 2);
     DenseTensor tensor;
     tensor.shape = shape;
-    const int before = allocations;
+    const int before = test::allocations();
     const bool encoded = encode_dense(tensor).has_value();
-    EXPECT_EQ(allocations, before);
+    EXPECT_EQ(test::allocations(), before);
     EXPECT_TRUE(encoded);
 }
 

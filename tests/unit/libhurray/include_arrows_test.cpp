@@ -2,7 +2,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
-#include <regex>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -35,9 +35,19 @@ bool is_allowed(const std::string& layer, const std::string& header) {
                        [&](const std::string& prefix) { return header.rfind(prefix, 0) == 0; });
 }
 
+/// The header that a line includes.
+std::optional<std::string> included_header(const std::string& line) {
+    const auto directive = line.find("#include");
+    const auto open = line.find_first_of("<\"", directive == std::string::npos ? line.size() : directive);
+    const auto close = line.find_first_of(">\"", open == std::string::npos ? line.size() : open + 1);
+    if (close == std::string::npos) {
+        return std::nullopt;
+    }
+    return line.substr(open + 1, close - open - 1);
+}
+
 TEST(IncludeArrows, LibhurrayKnowsNothingButItselfAndTheStandardLibrary) {
     const fs::path root = fs::path(HURRAY_SOURCE_DIR) / "libhurray";
-    const std::regex include(R"(^\s*#\s*include\s*[<"]([^>"]+)[>"])");
     std::size_t seen = 0;
     for (const auto& entry : fs::recursive_directory_iterator(root)) {
         const std::string extension = entry.path().extension();
@@ -48,11 +58,10 @@ TEST(IncludeArrows, LibhurrayKnowsNothingButItselfAndTheStandardLibrary) {
         ASSERT_EQ(kAllowed.count(layer), 1U) << "a new folder: " << entry.path();
         std::ifstream file(entry.path());
         for (std::string line; std::getline(file, line);) {
-            std::smatch match;
-            if (std::regex_search(line, match, include)) {
+            if (const auto header = included_header(line)) {
                 ++seen;
-                EXPECT_TRUE(is_standard(match[1]) || is_allowed(layer, match[1]))
-                    << entry.path() << " includes " << match[1];
+                EXPECT_TRUE(is_standard(*header) || is_allowed(layer, *header))
+                    << entry.path() << " includes " << *header;
             }
         }
     }

@@ -1,0 +1,316 @@
+#include <fcntl.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+
+#include <gtest/gtest.h>
+
+#include "proto/wire/codec.hpp"
+#include "tests/support/daemon_process.hpp"
+#include "tests/support/in_process_daemon.hpp"
+#include "tests/support/raw_peer.hpp"
+
+// Peers that lie, send garbage, or do not read. Whatever they do, the others are served and nothing is left behind.
+
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010
+#endif
+
+namespace hurray::test {
+namespace {
+
+class HostilePeer : public testing::Test {
+  protected:
+    DaemonProcess daemon;
+    /// Greeted, so the daemon is done with its start when descriptors are counted.
+    RawPeer anchor = peer();
+    RawPeer peer() { return RawPeer::greeted(daemon.socket_path()); }
+    /// Somebody else is served, and the daemon holds as many descriptors as before.
+    void expect_unharmed(std::size_t descriptors) {
+        RawPeer other = peer();
+        other.publish(make_tensor("unharmed"));
+        other.attach(1, "unharmed");
+        other.close();
+        for (int i = 0; i < 10'000 && daemon.open_descriptors() != descriptors; ++i) {
+            ::usleep(1000);  // no packet tells that a connection's end has been read
+        }
+        EXPECT_EQ(daemon.open_descriptors(), descriptors);
+    }
+};
+
+TEST_F(HostilePeer, HelloChoosesTheVersion) {
+    RawPeer p(daemon.socket_path());
+    const auto id = p.send_hello(fresh_id(), 1, 7);
+    const auto reply = p.next<wire::HelloReply>(id);
+    EXPECT_EQ(reply.version, 1u);
+    EXPECT_EQ(reply.limits.packet_bytes, 65536u);
+    EXPECT_EQ(reply.limits.packet_fds, 253u);
+    EXPECT_EQ(reply.limits.descriptor_bytes, 32768u);
+    RawPeer q(daemon.socket_path());
+    EXPECT_EQ(q.next<wire::HelloReply>(q.send_hello()).instance, reply.instance) << "one life, one instance";
+}
+
+TEST_F(HostilePeer, UnknownVersionsAreRefusedNamingBothRanges) {
+    RawPeer p(daemon.socket_path());
+    const auto error = p.next<Error>(p.send_hello(fresh_id(), 2, 3));
+    EXPECT_EQ(error.code, Errc::Protocol);
+    EXPECT_NE(error.message.find("1 to 1"), std::string::npos) << error.message;
+    EXPECT_NE(error.message.find("2 to 3"), std::string::npos) << error.message;
+    EXPECT_TRUE(p.at_end());
+}
+
+TEST_F(HostilePeer, FirstRequestMustBeHello) {
+    RawPeer p(daemon.socket_path());
+    EXPECT_EQ(p.call<Error>(wire::StatusRequest{}).code, Errc::Protocol);
+    EXPECT_TRUE(p.at_end());
+}
+
+TEST_F(HostilePeer, SecondHelloEndsTheConnection) {
+    RawPeer p = peer();
+    const auto id = p.send_hello();
+    EXPECT_EQ(p.next<Error>(id).code, Errc::Protocol);
+    EXPECT_TRUE(p.at_end());
+}
+
+TEST_F(HostilePeer, SessionIdInUseIsRefused) {
+    const wire::Id16 session = fresh_id();
+    RawPeer first = RawPeer::greeted(daemon.socket_path(), session);
+    RawPeer second(daemon.socket_path());
+    const auto id = second.send_hello(session);
+    EXPECT_EQ(second.next<Error>(id).code, Errc::AlreadyExists);
+    EXPECT_TRUE(second.at_end());
+    first.call<wire::StatusReply>(wire::StatusRequest{});
+}
+
+TEST_F(HostilePeer, GarbageIsAnsweredWithLastWordsAndACut) {  // cases D7, G5
+    const std::size_t before = daemon.open_descriptors();
+    for (const std::string& garbage : {std::string("x"), std::string("\x80\x04\x95pickle"), std::string(65536, '\xff'),
+                                       std::string(3, '\0'), std::string(70'000, 'a')}) {
+        RawPeer p = peer();
+        p.send_raw(garbage);
+        EXPECT_NE(p.next<wire::Closing>().error.code, Errc{});
+        EXPECT_TRUE(p.at_end());
+    }
+    expect_unharmed(before);
+}
+
+TEST_F(HostilePeer, DescriptorsNobodyAskedForAreClosed) {  // case D7
+    const std::size_t before = daemon.open_descriptors();
+    {
+        RawPeer p = peer();
+        const UniqueFd fd = make_memfd();
+        for (int i = 0; i < 1000; ++i) {
+            const auto id = p.send(wire::StatusRequest{}, {fd.get(), fd.get(), fd.get(), fd.get(), fd.get()});
+            EXPECT_EQ(p.next<Error>(id).code, Errc::InvalidArgument);
+        }
+    }
+    expect_unharmed(before);
+}
+
+TEST_F(HostilePeer, TooFewOrTooManyDescriptorsAreRefused) {
+    const std::size_t before = daemon.open_descriptors();
+    {
+        RawPeer p = peer();
+        const TestTensor tensor = make_tensor("t");
+        EXPECT_EQ(p.next<Error>(p.send(tensor.publish)).code, Errc::InvalidArgument);
+        EXPECT_EQ(p.next<Error>(p.send(tensor.publish, {tensor.fd.get(), tensor.fd.get()})).code, Errc::InvalidArgument);
+        p.publish(tensor);
+    }
+    expect_unharmed(before);
+}
+
+TEST_F(HostilePeer, SegmentsThatCouldHurtAReaderAreRefused) {  // case G1
+    const std::size_t before = daemon.open_descriptors();
+    constexpr int kAll = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL;
+    struct Case {
+        const char* name;
+        UniqueFd fd;
+    };
+    std::vector<Case> cases;
+    cases.push_back({"half as long as it says", make_memfd({.size = 2048})});
+    cases.push_back({"twice as long as it says", make_memfd({.size = 8192})});
+    cases.push_back({"unsealed", make_memfd({.seals = 0})});
+    cases.push_back({"may shrink", make_memfd({.seals = kAll & ~F_SEAL_SHRINK})});
+    cases.push_back({"may grow", make_memfd({.seals = kAll & ~F_SEAL_GROW})});
+    cases.push_back({"may be written", make_memfd({.seals = kAll & ~F_SEAL_FUTURE_WRITE})});
+    cases.push_back({"may get more seals", make_memfd({.seals = kAll & ~F_SEAL_SEAL})});
+    cases.push_back({"sparse", make_memfd({.reserve = false})});
+    cases.push_back({"directory", UniqueFd(::open("/", O_RDONLY | O_CLOEXEC))});
+    cases.push_back({"device", UniqueFd(::open("/dev/zero", O_RDONLY | O_CLOEXEC))});
+    cases.push_back({"O_PATH", UniqueFd(::open("/", O_PATH | O_CLOEXEC))});
+    cases.push_back({"eventfd", UniqueFd(::eventfd(0, EFD_CLOEXEC))});
+    cases.push_back({"socket", UniqueFd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0))});
+    std::array<int, 2> ends{};
+    ASSERT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
+    cases.push_back({"pipe", UniqueFd(ends[0])});
+    cases.push_back({"pipe's other end", UniqueFd(ends[1])});
+    {
+        RawPeer p = peer();
+        for (const Case& bad : cases) {
+            TestTensor tensor = make_tensor("t");
+            const auto error = p.next<Error>(p.send(tensor.publish, {bad.fd.get()}));
+            EXPECT_EQ(error.code, Errc::InvalidArgument) << bad.name;
+            EXPECT_TRUE(error.field.starts_with("publish.segments[0]")) << bad.name << ": " << error.field;
+            EXPECT_FALSE(error.message.empty());
+        }
+        EXPECT_TRUE(p.call<wire::ListReply>(wire::List{}).capsules.empty());
+    }
+    expect_unharmed(before);
+}
+
+TEST_F(HostilePeer, BuffersOutsideTheirSegmentAreRefused) {  // case G2
+    RawPeer p = peer();
+    for (const std::uint64_t offset : {4096ULL, 4032ULL + 64, ~0ULL, ~0ULL - 63, 1ULL << 63, 1ULL}) {
+        TestTensor tensor = make_tensor("t", 16);
+        tensor.publish.placements = {{0, offset}};
+        EXPECT_EQ(p.next<Error>(p.send(tensor.publish, {tensor.fd.get()})).code, Errc::InvalidArgument) << offset;
+    }
+    TestTensor last = make_tensor("t", 16);
+    last.publish.placements = {{0, 4096 - 64}};
+    p.publish(last);
+}
+
+TEST_F(HostilePeer, BrokenDescriptorsAreRefused) {
+    RawPeer p = peer();
+    const TestTensor good = make_tensor("t");
+    for (std::size_t length = 0; length < good.publish.descriptor.size(); ++length) {
+        TestTensor cut = make_tensor("t");
+        cut.publish.descriptor.resize(length);
+        EXPECT_EQ(p.next<Error>(p.send(cut.publish, {cut.fd.get()})).code, Errc::InvalidArgument) << length;
+    }
+    TestTensor longer = make_tensor("t");
+    longer.publish.descriptor += '\0';
+    EXPECT_EQ(p.next<Error>(p.send(longer.publish, {longer.fd.get()})).code, Errc::InvalidArgument);
+}
+
+TEST_F(HostilePeer, MemoryThatIsNotBuiltYetIsUnsupported) {
+    RawPeer p = peer();
+    for (const auto memory : {wire::Memory::Immutable, wire::Memory::Dmabuf, wire::Memory::GpuVmm}) {
+        TestTensor tensor = make_tensor("t");
+        tensor.publish.segments[0].memory = memory;
+        EXPECT_EQ(p.next<Error>(p.send(tensor.publish, {tensor.fd.get()})).code, Errc::Unsupported);
+    }
+}
+
+TEST_F(HostilePeer, WhoDoesNotReadIsCutAndHoldsNobodyUp) {
+    RawPeer producer = peer();
+    RawPeer sleeper = peer();
+    sleeper.call<wire::Done>(wire::Watch{1, ""});
+    sleeper.next<wire::Watched>();  // the snapshot's end; from here on it sleeps
+    std::uint64_t rounds = 0;
+    while (daemon.log().find("slow reader") == std::string::npos && rounds < 10'000) {
+        producer.publish(make_tensor(""));
+        ++rounds;
+    }
+    EXPECT_LT(rounds, 10'000u) << "never cut";
+    // It reads what had reached its socket, then the end.
+    std::uint64_t read = 0;
+    EXPECT_THROW(
+        for (;; ++read) { sleeper.receive(); }, std::runtime_error);
+    EXPECT_GT(read, 0u);
+    EXPECT_LT(read, rounds);
+}
+
+TEST_F(HostilePeer, SleepingProducerDelaysOnlyItsOwnGrants) {
+    RawPeer sleeper = peer();
+    RawPeer producer = peer();
+    RawPeer consumer = peer();
+    sleeper.publish(make_tensor("sleepy"));
+    producer.publish(make_tensor("awake"));
+    // Leases come and go until the sleeper's socket is full and a grant stays away.
+    std::uint64_t lease = 0;
+    std::optional<std::uint64_t> stuck;
+    while (!stuck && lease < 5000) {
+        const auto id = consumer.send(wire::Attach{++lease, "sleepy", wire::Which::Latest, 0, 0});
+        const auto status = consumer.send(wire::StatusRequest{});
+        const Incoming first = consumer.receive();
+        if (first.packet.request_id == status) {
+            stuck = id;
+        } else {
+            ASSERT_EQ(first.packet.request_id, id);
+            consumer.next<wire::StatusReply>(status);
+        }
+    }
+    ASSERT_TRUE(stuck) << "the sleeper's socket never filled";
+    // The consumer's other business goes on.
+    consumer.attach(10'000, "awake");
+    consumer.call<wire::Done>(wire::Release{{10'000}});
+    // A release of the sleeper's capsule waits as well.
+    const auto release = consumer.send(wire::Release{{1}});
+    const auto status = consumer.send(wire::StatusRequest{});
+    consumer.next<wire::StatusReply>(status);
+    // The sleeper wakes up, and finds every lease opened before the grant went out.
+    for (std::uint64_t opened = 0; opened < lease;) {
+        opened += sleeper.next<wire::LeaseEvent>().what == wire::LeaseEvent::What::Opened ? 1 : 0;
+    }
+    EXPECT_EQ(sleeper.next<wire::LeaseEvent>().what, wire::LeaseEvent::What::Released);
+    consumer.next<wire::AttachReply>(*stuck);
+    consumer.next<wire::Done>(release);
+}
+
+TEST_F(HostilePeer, DaemonThatIsOutOfDescriptorsSaysSoAndGoesOn) {  // case D3
+    DaemonProcess small({.arguments = {}, .environment = {}, .descriptor_limit = 64});
+    RawPeer producer = RawPeer::greeted(small.socket_path());
+    RawPeer neighbour = RawPeer::greeted(small.socket_path());
+    std::vector<wire::CapsuleId> published;
+    std::optional<Error> refused;
+    while (!refused && published.size() < 100) {
+        const TestTensor tensor = make_tensor("");
+        const auto id = producer.send(tensor.publish, {tensor.fd.get()});
+        Incoming answer = producer.receive();
+        ASSERT_EQ(answer.packet.request_id, id);
+        if (auto* error = std::get_if<Error>(&answer.packet.message)) {
+            refused = *error;
+        } else {
+            published.push_back({::getuid(), tensor.publish.capsule});
+        }
+    }
+    ASSERT_TRUE(refused);
+    EXPECT_EQ(refused->code, Errc::Limit);
+    EXPECT_EQ(refused->limit_name, "limits.descriptors");
+    EXPECT_EQ(refused->limit, 64u);
+    // Another client can't come in now, and is told why.
+    RawPeer late(small.socket_path());
+    EXPECT_EQ(late.next<wire::Closing>().error.code, Errc::Limit);
+    EXPECT_TRUE(late.at_end());
+    // Both connections are alive; after a withdrawal there is room again.
+    neighbour.call<wire::StatusReply>(wire::StatusRequest{});
+    for (std::size_t i = 0; i < 5; ++i) {
+        producer.send(wire::Withdraw{published[i]});
+        producer.next<wire::Ended>();
+        producer.receive();
+    }
+    producer.publish(make_tensor("again"));
+    neighbour.publish(make_tensor("neighbour"));
+    RawPeer::greeted(small.socket_path());
+}
+
+// The same kinds of lies, with sanitizers on the daemon's side.
+TEST(HostilePeerInProcess, EveryRequestIsSurvivedWithEveryByteWrong) {
+    InProcessDaemon daemon;
+    const auto before = daemon.held();
+    std::vector<wire::RequestMessage> requests = {
+        wire::Hello{1, 1, "n", fresh_id(), {}}, make_tensor("t").publish,
+        wire::Attach{1, "t", wire::Which::Latest, 0, 0}, wire::Release{{1, 2}},
+        wire::Cancel{1}, wire::Withdraw{{1, fresh_id()}},
+        wire::List{"a/", "", 3, true}, wire::Watch{1, "a/"},
+        wire::Unwatch{1}, wire::StatusRequest{}};
+    for (const auto& request : requests) {
+        std::string good;
+        wire::encode(wire::Request{5, 0, request}, good);
+        for (std::size_t i = 0; i < good.size(); ++i) {
+            for (const char flip : {'\x01', '\x80', '\xff'}) {
+                RawPeer p = RawPeer::greeted(daemon.socket_path());
+                std::string bad = good;
+                bad[i] = static_cast<char>(bad[i] ^ flip);
+                p.send_raw(bad);
+            }
+        }
+    }
+    daemon.wait_until([&](const hurrayd::Server::Held& held) { return held == before; });
+}
+
+}  // namespace
+}  // namespace hurray::test

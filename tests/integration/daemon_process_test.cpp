@@ -1,0 +1,136 @@
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+
+#include <cstring>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/daemon_process.hpp"
+#include "tests/support/raw_peer.hpp"
+
+// The process itself: start, readiness, end, and what it leaves behind.
+
+namespace hurray::test {
+namespace {
+
+TEST(DaemonStart, IsReadyWhenItSaysSo) {  // case C7
+    DaemonProcess daemon;
+    std::vector<RawPeer> clients;
+    for (int i = 0; i < 20; ++i) {
+        clients.push_back(RawPeer::greeted(daemon.socket_path()));
+    }
+}
+
+TEST(DaemonStart, SecondOneIsRefusedAndTheFirstServesOn) {
+    DaemonProcess daemon;
+    const auto second = daemon.run_another({"--socket", daemon.socket_path()});
+    EXPECT_EQ(WEXITSTATUS(second.status), 1);
+    EXPECT_NE(second.output.find("another hurrayd serves " + daemon.socket_path()), std::string::npos) << second.output;
+    RawPeer::greeted(daemon.socket_path());
+}
+
+TEST(DaemonStart, NeverTakesAnotherProgramsLiveSocket) {
+    DaemonProcess daemon;
+    const TemporaryDirectory directory;
+    const std::string path = directory / "theirs.sock";
+    for (const int type : {SOCK_STREAM, SOCK_SEQPACKET}) {
+        std::filesystem::remove(path);
+        const UniqueFd listener(::socket(AF_UNIX, type | SOCK_CLOEXEC, 0));
+        sockaddr_un address{};
+        address.sun_family = AF_UNIX;
+        std::memcpy(address.sun_path, path.data(), path.size());
+        ASSERT_EQ(::bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+        ASSERT_EQ(::listen(listener.get(), 1), 0);
+        const auto other = daemon.run_another({"--socket", path});
+        EXPECT_EQ(WEXITSTATUS(other.status), 1) << other.output;
+        EXPECT_TRUE(std::filesystem::exists(path));
+    }
+}
+
+TEST(DaemonStart, RefusesAPathThatIsNoSocket) {
+    DaemonProcess daemon;
+    const TemporaryDirectory directory;
+    std::ofstream(directory / "file") << "precious";
+    const auto other = daemon.run_another({"--socket", directory / "file"});
+    EXPECT_EQ(WEXITSTATUS(other.status), 1);
+    EXPECT_TRUE(std::filesystem::is_regular_file(directory / "file"));
+}
+
+TEST(DaemonStart, AfterKillNineItStartsAgainByItself) {  // case C5
+    DaemonProcess daemon;
+    for (int round = 0; round < 20; ++round) {
+        RawPeer p = RawPeer::greeted(daemon.socket_path());
+        p.publish(make_tensor("t"));
+        p.attach(1, "t");
+        daemon.end(SIGKILL);
+        daemon.start();
+    }
+    RawPeer::greeted(daemon.socket_path());
+}
+
+TEST(DaemonStart, VersionsRiseOverItsDeath) {
+    DaemonProcess daemon;
+    RawPeer before = RawPeer::greeted(daemon.socket_path());
+    const auto first = before.publish(make_tensor("t"));
+    daemon.end(SIGKILL);
+    daemon.start();
+    RawPeer after = RawPeer::greeted(daemon.socket_path());
+    EXPECT_GT(after.publish(make_tensor("t")).version, first.version);
+}
+
+TEST(DaemonEnd, SigtermTellsClientsAndRemovesTheSocket) {
+    for (const int signal : {SIGTERM, SIGINT}) {
+        DaemonProcess daemon;
+        RawPeer p = RawPeer::greeted(daemon.socket_path());
+        p.publish(make_tensor("t"));
+        const int status = daemon.end(signal);
+        EXPECT_TRUE(WIFEXITED(status));
+        EXPECT_EQ(WEXITSTATUS(status), 0) << daemon.log();
+        EXPECT_EQ(daemon.next_notification(), "STOPPING=1");
+        EXPECT_EQ(p.next<wire::Closing>().error.code, Errc::Closed);
+        EXPECT_TRUE(p.at_end());
+        EXPECT_FALSE(std::filesystem::exists(daemon.socket_path()));
+        daemon.start();
+    }
+}
+
+TEST(DaemonSocket, AdmitsWhomItsModeSays) {  // case G5
+    const mode_t before = ::umask(0);
+    DaemonProcess daemon;
+    const TemporaryDirectory directory;
+    std::ofstream(directory / "hurrayd.toml") << "[socket]\nmode = \"0640\"\n";
+    DaemonProcess configured(
+        {.arguments = {"--config", directory / "hurrayd.toml"}, .environment = {}, .descriptor_limit = {}});
+    ::umask(before);
+    struct stat status{};
+    ASSERT_EQ(::stat(daemon.socket_path().c_str(), &status), 0);
+    EXPECT_EQ(status.st_mode & 0777U, ::geteuid() == 0 ? 0660U : 0600U);
+    ASSERT_EQ(::stat(configured.socket_path().c_str(), &status), 0);
+    EXPECT_EQ(status.st_mode & 0777U, 0640U);
+}
+
+TEST(DaemonOptions, WrongOnesEndWithUsage) {
+    DaemonProcess daemon;
+    const TemporaryDirectory directory;
+    std::ofstream(directory / "bad.toml") << "[log]\n\nlevel = \"loud\"\n";
+    const auto bad_file = daemon.run_another({"--config", directory / "bad.toml"});
+    EXPECT_EQ(WEXITSTATUS(bad_file.status), 2);
+    EXPECT_NE(bad_file.output.find("bad.toml:3: log.level is loud, allowed: debug, info, warning, error"),
+              std::string::npos)
+        << bad_file.output;
+    EXPECT_EQ(WEXITSTATUS(daemon.run_another({"--no-such-option"}).status), 2);
+    EXPECT_EQ(WEXITSTATUS(daemon.run_another({"--socket", "relative"}).status), 2);
+    const auto help = daemon.run_another({"--help"});
+    EXPECT_EQ(WEXITSTATUS(help.status), 0);
+    EXPECT_NE(help.output.find("limits.descriptors"), std::string::npos);
+    EXPECT_EQ(WEXITSTATUS(daemon.run_another({"--version"}).status), 0);
+}
+
+}  // namespace
+}  // namespace hurray::test

@@ -1,0 +1,145 @@
+#include "tests/support/daemon_process.hpp"
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <stdexcept>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/support/child.hpp"
+
+namespace hurray::test {
+namespace {
+
+const char* binary() {
+    const char* named = std::getenv("HURRAYD");
+    return named != nullptr ? named : HURRAYD_BINARY;
+}
+
+std::string read_file(const std::string& path) {
+    std::ifstream file(path);
+    return {std::istreambuf_iterator<char>(file), {}};
+}
+
+}  // namespace
+
+DaemonProcess::DaemonProcess(Options options)
+    : options_(std::move(options)),
+      socket_path_(directory_ / "hurrayd.sock"),
+      notifications_(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    const std::string path = directory_ / "notify";
+    std::memcpy(address.sun_path, path.data(), path.size());
+    if (::bind(notifications_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+        throw std::runtime_error("bind " + path);
+    }
+    start();
+}
+
+DaemonProcess::~DaemonProcess() {
+    if (pid_ > 0) {
+        (void)end(SIGTERM);
+    }
+}
+
+pid_t DaemonProcess::spawn(const std::vector<std::string>& arguments, const std::string& log_path) const {
+    std::vector<std::string> words = {binary()};
+    words.insert(words.end(), arguments.begin(), arguments.end());
+    std::vector<char*> argv;
+    for (std::string& word : words) {
+        argv.push_back(word.data());
+    }
+    argv.push_back(nullptr);
+    const std::string notify = directory_ / "notify";
+
+    const pid_t pid = ::fork();
+    if (pid < 0) {
+        throw std::runtime_error("fork");
+    }
+    if (pid == 0) {
+        ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+        const int log = ::open(log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
+        ::dup2(log, STDOUT_FILENO);
+        ::dup2(log, STDERR_FILENO);
+        ::close(log);
+        if (options_.descriptor_limit) {
+            const rlimit limit{*options_.descriptor_limit, *options_.descriptor_limit};
+            ::setrlimit(RLIMIT_NOFILE, &limit);
+        }
+        ::unsetenv("HURRAY_SOCKET");
+        ::setenv("NOTIFY_SOCKET", notify.c_str(), 1);
+        for (const auto& [name, value] : options_.environment) {
+            ::setenv(name.c_str(), value.c_str(), 1);
+        }
+        ::execv(argv[0], argv.data());
+        ::_exit(127);
+    }
+    return pid;
+}
+
+void DaemonProcess::start() {
+    std::vector<std::string> arguments = {"--socket", socket_path_};
+    arguments.insert(arguments.end(), options_.arguments.begin(), options_.arguments.end());
+    pid_ = spawn(arguments, directory_ / "log");
+    for (std::string said; said.find("READY=1") == std::string::npos; said = next_notification()) {
+        // Whoever ends instead of serving says why in the log.
+        pollfd waiting{notifications_.get(), POLLIN, 0};
+        while (::poll(&waiting, 1, 100) == 0) {
+            int status = 0;
+            if (::waitpid(pid_, &status, WNOHANG) == pid_) {
+                pid_ = -1;
+                throw std::runtime_error("hurrayd ended at once: " + log());
+            }
+        }
+    }
+}
+
+std::string DaemonProcess::next_notification() {
+    pollfd waiting{notifications_.get(), POLLIN, 0};
+    if (::poll(&waiting, 1, 30'000) <= 0) {
+        throw std::runtime_error("no notification came");
+    }
+    std::array<char, 4096> buffer;
+    const ssize_t size = ::recv(notifications_.get(), buffer.data(), buffer.size(), 0);
+    return {buffer.data(), size > 0 ? static_cast<std::size_t>(size) : 0};
+}
+
+int DaemonProcess::end(int signal) {
+    ::kill(pid_, signal);
+    const int status = wait_for_end(pid_);
+    pid_ = -1;
+    return status;
+}
+
+std::size_t DaemonProcess::open_descriptors() const {
+    const std::filesystem::directory_iterator open("/proc/" + std::to_string(pid_) + "/fd");
+    return static_cast<std::size_t>(std::distance(begin(open), std::filesystem::end(open)));
+}
+
+std::string DaemonProcess::maps() const { return read_file("/proc/" + std::to_string(pid_) + "/maps"); }
+
+std::string DaemonProcess::log() const { return read_file(directory_ / "log"); }
+
+DaemonProcess::Finished DaemonProcess::run_another(const std::vector<std::string>& arguments) const {
+    const std::string log_path = directory_ / "other-log";
+    const int status = wait_for_end(spawn(arguments, log_path));
+    const std::string output = read_file(log_path);
+    std::filesystem::remove(log_path);
+    return {status, output};
+}
+
+}  // namespace hurray::test

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <sys/types.h>
+
+#include "libhurray/base/unique_fd.hpp"
+#include "tests/support/temporary_directory.hpp"
+
+namespace hurray::test {
+
+/// A real hurrayd on a temporary socket: serving when the constructor or `start` returns (it waits for READY=1).
+///
+/// Which binary: $HURRAYD, else the one of this build. Failures are std::runtime_error. Threads: one.
+class DaemonProcess {
+  public:
+    struct Options {
+        std::vector<std::string> arguments;  ///< beside --socket
+        std::vector<std::pair<std::string, std::string>> environment;
+        std::optional<std::uint64_t> descriptor_limit;  ///< RLIMIT_NOFILE, soft and hard
+    };
+    explicit DaemonProcess(Options options);
+    DaemonProcess() : DaemonProcess(Options{}) {}
+    DaemonProcess(const DaemonProcess&) = delete;
+    DaemonProcess& operator=(const DaemonProcess&) = delete;
+    /// Ends it with SIGTERM.
+    ~DaemonProcess();
+
+    [[nodiscard]] const std::string& socket_path() const noexcept { return socket_path_; }
+    [[nodiscard]] pid_t pid() const noexcept { return pid_; }
+
+    /// Sends `signal` and waits for the end; the status as waitpid gives it.
+    int end(int signal);
+    /// Starts it again, on the same socket.
+    void start();
+    /// The next message to the service manager, e.g. "STOPPING=1".
+    std::string next_notification();
+
+    /// Open descriptors, /proc/PID/maps, and what it has logged since the first start.
+    [[nodiscard]] std::size_t open_descriptors() const;
+    [[nodiscard]] std::string maps() const;
+    [[nodiscard]] std::string log() const;
+
+    /// Runs a second hurrayd with these arguments until it ends by itself; its exit code and what it wrote.
+    struct Finished {
+        int status = 0;
+        std::string output;
+    };
+    [[nodiscard]] Finished run_another(const std::vector<std::string>& arguments) const;
+
+  private:
+    pid_t spawn(const std::vector<std::string>& arguments, const std::string& log_path) const;
+
+    Options options_;
+    TemporaryDirectory directory_;
+    std::string socket_path_;
+    UniqueFd notifications_;
+    pid_t pid_ = -1;
+};
+
+}  // namespace hurray::test

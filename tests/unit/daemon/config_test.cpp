@@ -1,0 +1,132 @@
+#include "daemon/config.hpp"
+
+#include <fstream>
+
+#include <gtest/gtest.h>
+
+#include "tests/support/temporary_directory.hpp"
+
+namespace hurrayd {
+namespace {
+
+using hurray::Errc;
+using hurray::test::TemporaryDirectory;
+
+class ConfigTest : public testing::Test {
+  protected:
+    TemporaryDirectory directory;
+    const std::string file = directory / "hurrayd.toml";
+    Environment user{false, "/run/user/7", {}};
+    Environment system{true, {}, {}};
+    CommandLine line;
+
+    void write(const std::string& text) {
+        std::ofstream(file) << text;
+        line.config_file = file;
+    }
+    std::string message(const Environment& environment) {
+        const auto config = load_config(line, environment);
+        EXPECT_FALSE(config.has_value());
+        if (config) {
+            return "";
+        }
+        EXPECT_EQ(config.error().code, Errc::InvalidArgument);
+        return config.error().message;
+    }
+};
+
+TEST_F(ConfigTest, UsersOwnDaemonServesItsUserAlone) {
+    write("");
+    const auto config = load_config(line, user);
+    ASSERT_TRUE(config.has_value());
+    EXPECT_EQ(config->socket.path, "/run/user/7/hurray/hurrayd.sock");
+    EXPECT_EQ(config->socket.mode, 0600u);
+    EXPECT_EQ(config->socket.directory_mode, 0700u);
+    EXPECT_FALSE(config->socket.group.has_value());
+    EXPECT_EQ(config->log_level, log::Level::Info);
+    EXPECT_EQ(config->descriptors, 0u);
+}
+
+TEST_F(ConfigTest, SystemsDaemonServesItsGroup) {
+    write("");
+    const auto config = load_config(line, system);
+    ASSERT_TRUE(config.has_value());
+    EXPECT_EQ(config->socket.path, "/run/hurray/hurrayd.sock");
+    EXPECT_EQ(config->socket.mode, 0660u);
+    EXPECT_EQ(config->socket.directory_mode, 0755u);
+}
+
+TEST_F(ConfigTest, WithoutRuntimeDirectoryThePathMustBeGiven) {
+    write("");
+    user.runtime_dir.reset();
+    EXPECT_NE(message(user).find("--socket"), std::string::npos);
+    line.socket = "/tmp/x";
+    EXPECT_TRUE(load_config(line, user).has_value());
+}
+
+TEST_F(ConfigTest, CommandLineBeatsEnvironmentBeatsFileBeatsDefault) {
+    write("[socket]\npath = \"/from/file\"\n[log]\nlevel = \"error\"\n");
+    EXPECT_EQ(load_config(line, user)->socket.path, "/from/file");
+    EXPECT_EQ(load_config(line, user)->log_level, log::Level::Error);
+    user.socket = "/from/environment";
+    EXPECT_EQ(load_config(line, user)->socket.path, "/from/environment");
+    line.socket = "/from/line";
+    line.log_level = "debug";
+    EXPECT_EQ(load_config(line, user)->socket.path, "/from/line");
+    EXPECT_EQ(load_config(line, user)->log_level, log::Level::Debug);
+}
+
+TEST_F(ConfigTest, AllKeysAreRead) {
+    write("socket.path = \"/a/b\"\nsocket.mode = \"0640\"\nsocket.group = \"root\"\nlimits.descriptors = 512\n");
+    const auto config = load_config(line, user);
+    ASSERT_TRUE(config.has_value()) << config.error().message;
+    EXPECT_EQ(config->socket.mode, 0640u);
+    EXPECT_EQ(config->socket.group, 0u);
+    EXPECT_EQ(config->descriptors, 512u);
+}
+
+TEST_F(ConfigTest, ErrorsNameFileLineKeyValueAndWhatIsAllowed) {
+    write("\n[limits]\ndescriptors = -3\n");
+    EXPECT_EQ(message(user),
+              file + ":3: limits.descriptors is -3, allowed: 0, or 16 to 1000000000");
+    write("[socket]\nmode = \"0999\"\n");
+    EXPECT_EQ(message(user), file + ":2: socket.mode is 0999, allowed: an octal mode up to \"0777\"");
+    write("[socket]\nmoode = \"0600\"\n");
+    EXPECT_EQ(message(user), file + ":2: there is no key socket.moode, allowed: socket.path, socket.mode, socket.group, "
+                                    "log.level, limits.descriptors");
+    write("[socket]\npath = true\n");
+    EXPECT_EQ(message(user), file + ":2: socket.path must be a string or a whole number");
+    write("[socket\n");
+    EXPECT_TRUE(message(user).starts_with(file + ":1: ")) << message(user);
+    write("socket.group = \"no such group here\"\n");
+    EXPECT_EQ(message(user),
+              file + ":1: socket.group is \"no such group here\", allowed: the name of a group of this system, or \"\"");
+}
+
+TEST_F(ConfigTest, FileThatIsNamedMustBeThere) {
+    line.config_file = directory / "absent.toml";
+    EXPECT_NE(message(user).find("absent.toml"), std::string::npos);
+}
+
+TEST_F(ConfigTest, WordsOnTheCommandLineAreCheckedLikeTheFiles) {
+    line.config_file = "/dev/null";
+    line.log_level = "loud";
+    EXPECT_EQ(message(user), "--log-level: log.level is loud, allowed: debug, info, warning, error");
+}
+
+TEST_F(ConfigTest, HelpShowsEveryKey) {
+    for (const char* key : {"socket.path", "socket.mode", "socket.group", "log.level", "limits.descriptors"}) {
+        EXPECT_NE(describe_keys().find(key), std::string::npos) << key;
+    }
+}
+
+TEST(LogValue, NothingThatAPeerWroteCanForgeALine) {
+    EXPECT_EQ(log::as_value("plain-1.2/x"), "plain-1.2/x");
+    EXPECT_EQ(log::as_value(""), "\"\"");
+    EXPECT_EQ(log::as_value("two words"), "\"two words\"");
+    EXPECT_EQ(log::as_value("a=b"), "\"a=b\"");
+    EXPECT_EQ(log::as_value("x\nlevel=error \"\\\x1b[0m\x80"), "\"x\\x0alevel=error \\\"\\\\\\x1b[0m\\x80\"");
+}
+
+}  // namespace
+}  // namespace hurrayd
