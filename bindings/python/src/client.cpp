@@ -456,8 +456,13 @@ int client_clear(PyObject* self) {
     return 0;
 }
 
+// The collector clears a cycle's members in any order, but finalizes all of them first: no callback runs with half of
+// what it refers to.
+void client_finalize(PyObject* self) { client_clear(self); }
+
 PyType_Slot client_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(client_traverse)},
                               {Py_tp_clear, reinterpret_cast<void*>(client_clear)},
+                              {Py_tp_finalize, reinterpret_cast<void*>(client_finalize)},
                               {0, nullptr}};
 
 // Ends what still uses the interpreter, before it goes: calls that wait, callbacks, connections.
