@@ -248,6 +248,7 @@ def test_hold_ends_with_ctrl_c_or_when_told(client, program):
         server = program(f"client.publish('held', np.zeros(5), copy=True); print('up', flush=True); {hold}; print('end')")
         server.read_line()
         assert client.attach("held").shape == (5,)
+        wait_until_asleep(server.process.pid)
         server.process.send_signal(signal.SIGINT)
         assert server.finish() == (0, "end\n", "")
 
