@@ -100,13 +100,14 @@ struct Key {
 };
 
 constexpr std::array<Key, 5> kKeys = {{
-    {"socket.path", "/run/hurray/hurrayd.sock for the system's daemon, else $XDG_RUNTIME_DIR/hurray/hurrayd.sock", "path",
-     "where clients connect", "an absolute path", set_path},
-    {"socket.mode", "\"0660\" for the system's daemon, else \"0600\"", "octal", "permissions of the socket: who may connect",
-     "an octal mode up to \"0777\"", set_mode},
+    {"socket.path", "/run/hurray/hurrayd.sock for the system's daemon, else $XDG_RUNTIME_DIR/hurray/hurrayd.sock",
+     "path", "where clients connect", "an absolute path", set_path},
+    {"socket.mode", "\"0660\" for the system's daemon, else \"0600\"", "octal",
+     "permissions of the socket: who may connect", "an octal mode up to \"0777\"", set_mode},
     {"socket.group", "\"hurray\" for the system's daemon if there is such a group, else \"\"", "group",
      "group of the socket; \"\": leave it", "the name of a group of this system, or \"\"", set_group},
-    {"log.level", "\"info\"", "", "least important lines that are written", "debug, info, warning, error", set_log_level},
+    {"log.level", "\"info\"", "", "least important lines that are written", "debug, info, warning, error",
+     set_log_level},
     {"limits.descriptors", "0", "count", "most file descriptors to have open; 0: all that the system allows",
      "0, or 16 to 1000000000", set_descriptors},
 }};
@@ -203,9 +204,9 @@ hurray::Result<Config> load_config(const CommandLine& line, const Environment& e
         const char* key;
         const std::optional<std::string>& value;
     };
-    for (const Spoken& spoken : {Spoken{"environment HURRAY_SOCKET", "socket.path", environment.socket},
-                                 Spoken{"--socket", "socket.path", line.socket},
-                                 Spoken{"--log-level", "log.level", line.log_level}}) {
+    for (const Spoken& spoken :
+         {Spoken{"environment HURRAY_SOCKET", "socket.path", environment.socket},
+          Spoken{"--socket", "socket.path", line.socket}, Spoken{"--log-level", "log.level", line.log_level}}) {
         if (spoken.value) {
             if (auto done = set(draft, spoken.where, spoken.key, *spoken.value); !done) {
                 return tl::unexpected(done.error());
@@ -226,8 +227,9 @@ hurray::Result<Config> load_config(const CommandLine& line, const Environment& e
         return hurray::fail_field(Errc::InvalidArgument, "socket.path",
                                   "XDG_RUNTIME_DIR is not set, so there is no default for socket.path: use --socket");
     }
-    const bool is_users_own = !environment.is_system ||
-                              (environment.runtime_dir && config.socket.path.starts_with(*environment.runtime_dir + "/"));
+    const bool is_users_own =
+        !environment.is_system ||
+        (environment.runtime_dir && config.socket.path.starts_with(*environment.runtime_dir + "/"));
     config.socket.mode = draft.mode.value_or(is_users_own ? 0600 : 0660);
     config.socket.directory_mode = is_users_own ? 0700 : 0755;
     const std::string group = draft.group.value_or(is_users_own ? "" : "hurray");

@@ -111,25 +111,25 @@ hurray::Result<void> Dispatcher::handle(Peer& peer, std::span<const std::byte> p
 hurray::Result<void> Dispatcher::greet(Peer& peer, const wire::Request& request, Outbox& out) {
     const auto& hello = std::get<wire::Hello>(request.message);
     if (peer.greeted) {
-        return last_words(peer, request.request_id, {Errc::Protocol, "Hello was said before on this connection", "hello"},
-                          out);
+        return last_words(peer, request.request_id,
+                          {Errc::Protocol, "Hello was said before on this connection", "hello"}, out);
     }
     peer.label = hello.client_name;
     if (hello.version_min > wire::kProtocolVersionMax || hello.version_max < wire::kProtocolVersionMin) {
         const auto range = [](std::uint32_t min, std::uint32_t max) {
             return std::to_string(min) + " to " + std::to_string(max);
         };
-        return last_words(peer, request.request_id,
-                          {Errc::Protocol,
-                           "this hurrayd speaks versions " +
-                               range(wire::kProtocolVersionMin, wire::kProtocolVersionMax) +
-                               " of the protocol, the client " + range(hello.version_min, hello.version_max),
-                           "hello.version_min"},
-                          out);
+        return last_words(
+            peer, request.request_id,
+            {Errc::Protocol,
+             "this hurrayd speaks versions " + range(wire::kProtocolVersionMin, wire::kProtocolVersionMax) +
+                 " of the protocol, the client " + range(hello.version_min, hello.version_max),
+             "hello.version_min"},
+            out);
     }
-    const auto opened =
-        registry_.open_session(peer.number, {peer.credentials.uid, peer.credentials.gid, peer.credentials.pid,
-                                             peer.credentials.uid == 0, hello.session});
+    const auto opened = registry_.open_session(
+        peer.number,
+        {peer.credentials.uid, peer.credentials.gid, peer.credentials.pid, peer.credentials.uid == 0, hello.session});
     if (!opened) {
         return last_words(peer, request.request_id, opened.error(), out);
     }
@@ -154,13 +154,15 @@ void Dispatcher::publish(const Peer& peer, std::uint64_t request_id, wire::Publi
         const wire::Segment& segment = publish.segments[i];
         const auto field = [i](const char* part) { return "publish.segments[" + std::to_string(i) + "]" + part; };
         if (!segment.carries_fd) {
-            return refuse({Errc::Unsupported, "a segment without its descriptor is not built yet", field(".carries_fd")});
+            return refuse(
+                {Errc::Unsupported, "a segment without its descriptor is not built yet", field(".carries_fd")});
         }
         if (segment.memory != wire::Memory::Reusable) {
             return refuse({Errc::Unsupported, "memory other than REUSABLE is not built yet", field(".memory")});
         }
     }
-    if (const auto placed = wire::check_placements(publish.segments, publish.placements, *buffers, "publish"); !placed) {
+    if (const auto placed = wire::check_placements(publish.segments, publish.placements, *buffers, "publish");
+        !placed) {
         return refuse(placed.error());
     }
     for (std::size_t i = 0; i < publish.segments.size(); ++i) {

@@ -65,9 +65,9 @@ int main(int argc, char** argv) {
         CLI::App app{"hurrayd: introduces processes that share tensors to each other, on one host.", "hurrayd"};
         hurrayd::CommandLine line;
         app.add_option("--socket", line.socket, "Where clients connect (over socket.path and $HURRAY_SOCKET)");
-        app.add_option("--config", line.config_file,
-                       std::string("Configuration file in TOML (default: ") + hurrayd::kDefaultConfigFile +
-                           ", if it is there)");
+        app.add_option(
+            "--config", line.config_file,
+            std::string("Configuration file in TOML (default: ") + hurrayd::kDefaultConfigFile + ", if it is there)");
         app.add_option("--log-level", line.log_level, "debug, info, warning or error (over log.level)");
         app.set_version_flag("--version", "hurrayd " + std::string(hurrayd::kVersion));
         app.footer("Keys of the configuration file, tables written as [socket], [log], [limits]:\n" +

@@ -90,9 +90,9 @@ class Outbound {
         bool refused = false;  ///< ETOOMANYREFS
         std::deque<Entry> queue;
         std::vector<Entry> aside;
-        std::uint64_t placed = 0;  ///< packets that got a place in the order
-        std::uint64_t sent = 0;    ///< of those, sent
-        std::size_t bytes = 0;     ///< in `queue` and `aside`
+        std::uint64_t placed = 0;               ///< packets that got a place in the order
+        std::uint64_t sent = 0;                 ///< of those, sent
+        std::size_t bytes = 0;                  ///< in `queue` and `aside`
         std::vector<SessionNumber> dependents;  ///< have packets that wait for this session's
     };
 

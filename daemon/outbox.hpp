@@ -32,7 +32,8 @@ struct Outbox {
         send_after(packets.size(), to, request_id, std::move(message));
     }
     /// One that comes after the packets from index `after` on.
-    void send_after(std::size_t after, SessionNumber to, std::uint64_t request_id, hurray::wire::PacketMessage message) {
+    void send_after(std::size_t after, SessionNumber to, std::uint64_t request_id,
+                    hurray::wire::PacketMessage message) {
         packets.push_back({to, {request_id, std::move(message)}, after});
     }
     void clear() noexcept {

@@ -33,7 +33,9 @@ constexpr std::size_t kMaxKeptBack = 1024;
 /// Users that fit a StatusReply: 8 uses of up to 32 bytes each.
 constexpr std::size_t kStatusUsers = 240;
 
-Error refusal(Errc code, std::string field, std::string message) { return {code, std::move(message), std::move(field)}; }
+Error refusal(Errc code, std::string field, std::string message) {
+    return {code, std::move(message), std::move(field)};
+}
 
 std::string encode_cursor(std::string_view name, std::uint64_t version) {
     std::string cursor(8, '\0');
@@ -349,8 +351,9 @@ void Registry::attach(SessionNumber from, std::uint64_t request_id, const wire::
     if (const auto held = consumer.leases.find(attach.lease); held != consumer.leases.end()) {
         const Capsule& capsule = *held->second.capsule;
         const auto* id = std::get_if<wire::CapsuleId>(&attach.what);
-        const bool same = (id != nullptr ? *id == capsule.id : std::get<std::string>(attach.what) == capsule.name->first) &&
-                          satisfies(capsule, attach);
+        const bool same =
+            (id != nullptr ? *id == capsule.id : std::get<std::string>(attach.what) == capsule.name->first) &&
+            satisfies(capsule, attach);
         if (same) {
             out.send(from, request_id, reply_for(capsule));
             return;
@@ -530,9 +533,9 @@ void Registry::close_lease(Lease& lease, wire::LeaseEvent::What what, Outbox& ou
         capsule.lost_lease = true;
     }
     if (capsule.producer != nullptr) {
-        out.send(capsule.producer->number, 0,
-                 wire::LeaseEvent{
-                     capsule.id, {holder.identity.uid, holder.shown_hash, number}, what, capsule.open_leases});
+        out.send(
+            capsule.producer->number, 0,
+            wire::LeaseEvent{capsule.id, {holder.identity.uid, holder.shown_hash, number}, what, capsule.open_leases});
     }
     holder.leases.erase(number);
     --count(holder.identity.uid).leases;
@@ -681,19 +684,19 @@ void Registry::continue_snapshots(SessionNumber number, Outbox& out) {
 /// Writes up to `budget` packets. True: the snapshot is complete.
 bool Registry::continue_snapshot(Watch& watch, std::size_t& budget, Outbox& out) {
     Session& watcher = *watch.session;
-    const auto stopped = visit_from(watch.pattern, watch.shown_name, watch.shown_version, watcher, kListBudget,
-                                    [&](const std::string& name, const Capsule& capsule) {
-                                        if (budget == 0) {
-                                            return false;
-                                        }
-                                        if (!capsule.retired) {
-                                            --budget;
-                                            out.send(watcher.number, 0,
-                                                     wire::Watched{watch.number, What::Present, capsule.id, name,
-                                                                   capsule.version});
-                                        }
-                                        return true;
-                                    });
+    const auto stopped =
+        visit_from(watch.pattern, watch.shown_name, watch.shown_version, watcher, kListBudget,
+                   [&](const std::string& name, const Capsule& capsule) {
+                       if (budget == 0) {
+                           return false;
+                       }
+                       if (!capsule.retired) {
+                           --budget;
+                           out.send(watcher.number, 0,
+                                    wire::Watched{watch.number, What::Present, capsule.id, name, capsule.version});
+                       }
+                       return true;
+                   });
     if (stopped) {
         watch.shown_name = stopped->first;
         watch.shown_version = stopped->second;

@@ -161,7 +161,7 @@ class Registry {
         std::optional<std::multimap<std::uint64_t, Waiter*>::iterator> exact;
     };
 
-    template <class T, Hook T::*hook>
+    template <class T, Hook T::* hook>
     using ListOf = boost::intrusive::list<T, boost::intrusive::member_hook<T, Hook, hook>,
                                           boost::intrusive::constant_time_size<false>>;
 
@@ -240,8 +240,8 @@ class Registry {
     void close_lease(Lease& lease, wire::LeaseEvent::What what, Outbox& out);
     void retire(Capsule& capsule) noexcept;
     void end_if_unused(Capsule& capsule, Outbox& out);
-    void tell_watchers(wire::Watched::What what, const wire::CapsuleId& id, std::string_view name, std::uint64_t version,
-                       std::uint32_t owner_uid, Outbox& out);
+    void tell_watchers(wire::Watched::What what, const wire::CapsuleId& id, std::string_view name,
+                       std::uint64_t version, std::uint32_t owner_uid, Outbox& out);
     void tell_watch(Watch& watch, wire::Watched event, Outbox& out);
     void remove_watch(Session& session, std::map<std::uint64_t, Watch>::iterator watch);
     bool continue_snapshot(Watch& watch, std::size_t& budget, Outbox& out);
@@ -265,7 +265,7 @@ class Registry {
     std::unordered_map<std::string, WaiterList, NameHash> waiting_for_name_;
     std::unordered_map<wire::CapsuleId, WaiterList, CapsuleIdHash> waiting_for_id_;
     std::multimap<std::uint64_t, Waiter*> deadlines_;
-    std::multimap<std::uint64_t, Waiter*> exact_waiters_;  // by the version they wait for
+    std::multimap<std::uint64_t, Waiter*> exact_waiters_;           // by the version they wait for
     std::unordered_map<std::string, WatchList, NameHash> watches_;  // by pattern
     std::map<std::uint32_t, Totals> uses_;
 };

@@ -112,7 +112,8 @@ hurray::Result<Server::Endpoint> Server::open_endpoint(const SocketOptions& opti
                                       "something that is not a socket is at " + options.path);
         }
         if (is_served(address)) {
-            return hurray::fail(Errc::AlreadyExists, "something that holds no lock of hurrayd's serves " + options.path);
+            return hurray::fail(Errc::AlreadyExists,
+                                "something that holds no lock of hurrayd's serves " + options.path);
         }
         if (::unlink(options.path.c_str()) != 0 && errno != ENOENT) {
             return refuse_os("remove the stale socket " + options.path, errno);
@@ -269,12 +270,13 @@ void Server::admit(UniqueFd socket) {
     }
     UniqueFd pidfd = peer_pidfd(socket.get());
     if (!pidfd && !std::exchange(told_no_pidfd_, true)) {
-        log::warning("no_peer_pidfd", {{"reason", std::strerror(errno)},
-                                       {"effect", "the death of a process shows only when all copies of its socket close"}});
+        log::warning("no_peer_pidfd",
+                     {{"reason", std::strerror(errno)},
+                      {"effect", "the death of a process shows only when all copies of its socket close"}});
     }
     const SessionNumber number{next_session_++};
-    auto session = std::make_shared<Session>(io_, static_cast<Session::Owner&>(*this), std::move(socket), std::move(pidfd),
-                                             Dispatcher::Peer{number, *credentials, false, {}});
+    auto session = std::make_shared<Session>(io_, static_cast<Session::Owner&>(*this), std::move(socket),
+                                             std::move(pidfd), Dispatcher::Peer{number, *credentials, false, {}});
     outbound_.add(number, session->socket());
     sessions_.emplace(number.value, session);
     session->start();

@@ -44,7 +44,8 @@ class Server final : private Session::Owner, private Outbound::Listener {
     /// Fails: AlreadyExists    another hurrayd, or something else, serves that path
     ///        InvalidArgument  the path is too long, or something that is not a socket is there
     ///        Internal         the system refuses, with errno
-    [[nodiscard]] static hurray::Result<std::unique_ptr<Server>> open(asio::io_context& io, const SocketOptions& options);
+    [[nodiscard]] static hurray::Result<std::unique_ptr<Server>> open(asio::io_context& io,
+                                                                      const SocketOptions& options);
     ~Server();
 
     /// Tells every client, closes every connection, removes the socket. `io` runs out of work.

@@ -24,7 +24,8 @@ class Session : public std::enable_shared_from_this<Session> {
     class Owner {
       public:
         /// One packet came. The session may be closed afterwards.
-        virtual void on_packet(Session& session, std::span<const std::byte> packet, hurray::wire::Received& received) = 0;
+        virtual void on_packet(Session& session, std::span<const std::byte> packet,
+                               hurray::wire::Received& received) = 0;
         virtual void on_writable(Session& session) = 0;
         /// Nothing comes any more: the peer's queue is read to its end.
         virtual void on_end(Session& session, std::string_view reason) = 0;

@@ -23,17 +23,17 @@ hurray::Result<std::unique_ptr<Signals>> Signals::wait(asio::io_context& io, std
         return hurray::fail_os(hurray::Errc::Internal, error, std::string("signalfd: ") + std::strerror(error));
     }
     std::unique_ptr<Signals> signals(new Signals(io, fd));
-    signals->fd_.async_wait(Waitable::wait_read, [fd, set, call = std::move(on_signal)](
-                                                     const boost::system::error_code& failed) {
-        if (failed) {
-            return;
-        }
-        signalfd_siginfo info{};
-        if (::read(fd, &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
-            ::pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
-            call(static_cast<int>(info.ssi_signo));
-        }
-    });
+    signals->fd_.async_wait(Waitable::wait_read,
+                            [fd, set, call = std::move(on_signal)](const boost::system::error_code& failed) {
+                                if (failed) {
+                                    return;
+                                }
+                                signalfd_siginfo info{};
+                                if (::read(fd, &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
+                                    ::pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+                                    call(static_cast<int>(info.ssi_signo));
+                                }
+                            });
     return signals;
 }
 

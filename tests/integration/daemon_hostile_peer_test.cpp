@@ -127,7 +127,8 @@ TEST_F(HostilePeer, TooFewOrTooManyDescriptorsAreRefused) {
         RawPeer p = peer();
         const TestTensor tensor = make_tensor("t");
         EXPECT_EQ(p.next<Error>(p.send(tensor.publish)).code, Errc::InvalidArgument);
-        EXPECT_EQ(p.next<Error>(p.send(tensor.publish, {tensor.fd.get(), tensor.fd.get()})).code, Errc::InvalidArgument);
+        EXPECT_EQ(p.next<Error>(p.send(tensor.publish, {tensor.fd.get(), tensor.fd.get()})).code,
+                  Errc::InvalidArgument);
         p.publish(tensor);
     }
     expect_unharmed(before);
@@ -219,8 +220,7 @@ TEST_F(HostilePeer, WhoDoesNotReadIsCutAndHoldsNobodyUp) {
     EXPECT_LT(rounds, 10'000u) << "never cut";
     // It reads what had reached its socket, then the end.
     std::uint64_t read = 0;
-    EXPECT_THROW(
-        for (;; ++read) { sleeper.receive(); }, std::runtime_error);
+    EXPECT_THROW(for (;; ++read) { sleeper.receive(); }, std::runtime_error);
     EXPECT_GT(read, 0u);
     EXPECT_LT(read, rounds);
 }
@@ -307,12 +307,16 @@ TEST_F(HostilePeer, DaemonThatIsOutOfDescriptorsSaysSoAndGoesOn) {  // case D3
 TEST(HostilePeerInProcess, EveryRequestIsSurvivedWithEveryByteWrong) {
     InProcessDaemon daemon;
     const auto before = daemon.held();
-    std::vector<wire::RequestMessage> requests = {
-        wire::Hello{1, 1, "n", fresh_id(), {}}, make_tensor("t").publish,
-        wire::Attach{1, "t", wire::Which::Latest, 0, 0}, wire::Release{{1, 2}},
-        wire::Cancel{1}, wire::Withdraw{{1, fresh_id()}},
-        wire::List{"a/", "", 3, true}, wire::Watch{1, "a/"},
-        wire::Unwatch{1}, wire::StatusRequest{}};
+    std::vector<wire::RequestMessage> requests = {wire::Hello{1, 1, "n", fresh_id(), {}},
+                                                  make_tensor("t").publish,
+                                                  wire::Attach{1, "t", wire::Which::Latest, 0, 0},
+                                                  wire::Release{{1, 2}},
+                                                  wire::Cancel{1},
+                                                  wire::Withdraw{{1, fresh_id()}},
+                                                  wire::List{"a/", "", 3, true},
+                                                  wire::Watch{1, "a/"},
+                                                  wire::Unwatch{1},
+                                                  wire::StatusRequest{}};
     for (const auto& request : requests) {
         std::string good;
         wire::encode(wire::Request{5, 0, request}, good);

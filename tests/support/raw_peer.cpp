@@ -46,7 +46,9 @@ std::string describe(const wire::Packet& packet) {
         std::string operator()(const wire::AttachReply&) { return "AttachReply"; }
         std::string operator()(const wire::ListReply&) { return "ListReply"; }
         std::string operator()(const wire::StatusReply&) { return "StatusReply"; }
-        std::string operator()(const wire::LeaseEvent& e) { return "LeaseEvent " + std::to_string(static_cast<int>(e.what)); }
+        std::string operator()(const wire::LeaseEvent& e) {
+            return "LeaseEvent " + std::to_string(static_cast<int>(e.what));
+        }
         std::string operator()(const wire::Ended&) { return "Ended"; }
         std::string operator()(const wire::Retired&) { return "Retired"; }
         std::string operator()(const wire::Watched& e) { return "Watched " + std::to_string(static_cast<int>(e.what)); }
@@ -165,8 +167,7 @@ bool RawPeer::at_end() {
 }
 
 wire::PublishReply RawPeer::publish(const TestTensor& tensor) {
-    const std::uint64_t id =
-        tensor.fd ? send(tensor.publish, {tensor.fd.get()}) : send(tensor.publish);
+    const std::uint64_t id = tensor.fd ? send(tensor.publish, {tensor.fd.get()}) : send(tensor.publish);
     return next<wire::PublishReply>(id);
 }
 

@@ -37,7 +37,8 @@ class RawPeer {
     static RawPeer greeted(const std::string& path, wire::Id16 session = fresh_id());
 
     /// Says Hello. Reply: `receive`.
-    std::uint64_t send_hello(wire::Id16 session = fresh_id(), std::uint32_t version_min = 1, std::uint32_t version_max = 1);
+    std::uint64_t send_hello(wire::Id16 session = fresh_id(), std::uint32_t version_min = 1,
+                             std::uint32_t version_max = 1);
 
     /// Sends a request with the next id, which it returns.
     std::uint64_t send(wire::RequestMessage message, std::span<const int> fds,

@@ -35,7 +35,8 @@ UniqueFd make_memfd(const MemfdOptions& options) {
             }
         }
     }
-    const int seals = options.seals >= 0 ? options.seals : F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL;
+    const int seals =
+        options.seals >= 0 ? options.seals : F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL;
     if (seals != 0 && ::fcntl(fd.get(), F_ADD_SEALS, seals) != 0) {
         throw std::runtime_error("F_ADD_SEALS");
     }

@@ -87,20 +87,21 @@ TEST_F(ConfigTest, AllKeysAreRead) {
 
 TEST_F(ConfigTest, ErrorsNameFileLineKeyValueAndWhatIsAllowed) {
     write("\n[limits]\ndescriptors = -3\n");
-    EXPECT_EQ(message(user),
-              file + ":3: limits.descriptors is -3, allowed: 0, or 16 to 1000000000");
+    EXPECT_EQ(message(user), file + ":3: limits.descriptors is -3, allowed: 0, or 16 to 1000000000");
     write("[socket]\nmode = \"0999\"\n");
     EXPECT_EQ(message(user), file + ":2: socket.mode is 0999, allowed: an octal mode up to \"0777\"");
     write("[socket]\nmoode = \"0600\"\n");
-    EXPECT_EQ(message(user), file + ":2: there is no key socket.moode, allowed: socket.path, socket.mode, socket.group, "
-                                    "log.level, limits.descriptors");
+    EXPECT_EQ(message(user), file +
+                                 ":2: there is no key socket.moode, allowed: socket.path, socket.mode, socket.group, "
+                                 "log.level, limits.descriptors");
     write("[socket]\npath = true\n");
     EXPECT_EQ(message(user), file + ":2: socket.path must be a string or a whole number");
     write("[socket\n");
     EXPECT_TRUE(message(user).starts_with(file + ":1: ")) << message(user);
     write("socket.group = \"no such group here\"\n");
-    EXPECT_EQ(message(user),
-              file + ":1: socket.group is \"no such group here\", allowed: the name of a group of this system, or \"\"");
+    EXPECT_EQ(
+        message(user),
+        file + ":1: socket.group is \"no such group here\", allowed: the name of a group of this system, or \"\"");
 }
 
 TEST_F(ConfigTest, FileThatIsNamedMustBeThere) {

@@ -35,9 +35,8 @@ class RegistryTest : public testing::Test {
 
     SessionNumber open(std::uint32_t uid) {
         const SessionNumber number{next_session++};
-        const auto opened = registry.open_session(
-            number, {uid, uid, static_cast<std::int32_t>(number.value), uid == 0,
-                     id16(static_cast<std::uint8_t>(number.value))});
+        const auto opened = registry.open_session(number, {uid, uid, static_cast<std::int32_t>(number.value), uid == 0,
+                                                           id16(static_cast<std::uint8_t>(number.value))});
         EXPECT_TRUE(opened.has_value());
         return number;
     }
@@ -106,11 +105,15 @@ class RegistryTest : public testing::Test {
 
     static std::string text(const wire::Packet& packet) {
         struct Visitor {
-            std::string operator()(const hurray::Error& e) { return "Error" + std::to_string(static_cast<int>(e.code)); }
+            std::string operator()(const hurray::Error& e) {
+                return "Error" + std::to_string(static_cast<int>(e.code));
+            }
             std::string operator()(const wire::Done&) { return "Done"; }
             std::string operator()(const wire::HelloReply&) { return "HelloReply"; }
             std::string operator()(const wire::PublishReply& r) { return "PublishReply=" + std::to_string(r.version); }
-            std::string operator()(const wire::AttachReply& r) { return "AttachReply(" + capsule_text(r.capsule) + ")"; }
+            std::string operator()(const wire::AttachReply& r) {
+                return "AttachReply(" + capsule_text(r.capsule) + ")";
+            }
             std::string operator()(const wire::ListReply&) { return "ListReply"; }
             std::string operator()(const wire::StatusReply&) { return "StatusReply"; }
             std::string operator()(const wire::LeaseEvent& e) {
@@ -128,7 +131,9 @@ class RegistryTest : public testing::Test {
                 return std::string("Watched") + kWhat[static_cast<int>(e.what)] +
                        (e.version != 0 ? "(" + capsule_text(e.capsule) + ")" : "");
             }
-            std::string operator()(const wire::ProducerLost& e) { return "ProducerLost(" + capsule_text(e.capsule) + ")"; }
+            std::string operator()(const wire::ProducerLost& e) {
+                return "ProducerLost(" + capsule_text(e.capsule) + ")";
+            }
             std::string operator()(const wire::Closing&) { return "Closing"; }
         };
         return std::visit(Visitor{}, packet.message) +
@@ -368,10 +373,9 @@ TEST_F(RegistryTest, WaitingAttachIsServedRightAfterThePublishIsAnswered) {
     EXPECT_EQ(attach(c1, 5, by_name(1, "a"), std::nullopt), Words{});
     EXPECT_EQ(attach(c2, 6, by_id(1, kAlice, 1), std::nullopt), Words{});
     EXPECT_EQ(attach(c2, 7, by_name(2, "a"), std::nullopt), Words{});
-    EXPECT_EQ(publish(p, 1, 1, "a"),
-              (Words{"1:PublishReply=1000#1", "1:Opened(1 lease 1 left 1)", "2:AttachReply(1)#5",
-                     "1:Opened(1 lease 2 left 2)", "3:AttachReply(1)#7", "1:Opened(1 lease 1 left 3)",
-                     "3:AttachReply(1)#6"}));
+    EXPECT_EQ(publish(p, 1, 1, "a"), (Words{"1:PublishReply=1000#1", "1:Opened(1 lease 1 left 1)", "2:AttachReply(1)#5",
+                                            "1:Opened(1 lease 2 left 2)", "3:AttachReply(1)#7",
+                                            "1:Opened(1 lease 1 left 3)", "3:AttachReply(1)#6"}));
     EXPECT_EQ(registry.totals().waiting, 0u);
     EXPECT_EQ(registry.totals().leases, 3u);
 }
@@ -453,8 +457,8 @@ TEST_F(RegistryTest, NewerThanWaitsForTheNextVersion) {
     what.version = 1000;
     EXPECT_EQ(attach(p, 3, what), (Words{"1:" + error(Errc::NotFound) + "#3"}));
     attach(p, 4, what, std::nullopt);
-    EXPECT_EQ(publish(p, 5, 2, "a"), (Words{"1:Retired(1)", "1:PublishReply=1001#5", "1:Opened(2 lease 2 left 1)",
-                                            "1:AttachReply(2)#4"}));
+    EXPECT_EQ(publish(p, 5, 2, "a"),
+              (Words{"1:Retired(1)", "1:PublishReply=1001#5", "1:Opened(2 lease 2 left 1)", "1:AttachReply(2)#4"}));
 }
 
 TEST_F(RegistryTest, ExactVersionIsGrantedWhileItIsAttachable) {
@@ -821,8 +825,8 @@ TEST_F(RegistryTest, StatusCountsWhatEachUserHolds) {
     attach(root, 5, by_name(1, "a"));
     registry.watch(alice, 6, {1, ""}, out);
     take();
-    const std::map<std::string, std::uint64_t> expected = {{"clients", 1}, {"capsules", 2}, {"names", 1},
-                                                           {"bytes", 8192}, {"leases", 1},  {"waiting", 1},
+    const std::map<std::string, std::uint64_t> expected = {{"clients", 1},  {"capsules", 2},   {"names", 1},
+                                                           {"bytes", 8192}, {"leases", 1},     {"waiting", 1},
                                                            {"watches", 1},  {"descriptors", 2}};
     for (const auto& [name, value] : expected) {
         EXPECT_EQ(used(alice, kAlice, name), value) << name;
