@@ -8,6 +8,9 @@ function(hurray_sanitize name)
                                            -fno-omit-frame-pointer)
     target_link_options(${name} PRIVATE -fsanitize=${HURRAY_SANITIZE})
   endif()
+  if(HURRAY_BUILD_FUZZERS) # so that the fuzzer sees which branches the libraries take
+    target_compile_options(${name} PRIVATE -fsanitize=fuzzer-no-link)
+  endif()
 endfunction()
 
 function(hurray_target name)

@@ -1,5 +1,6 @@
 #include "daemon/server.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -28,6 +29,8 @@ using hurray::UniqueFd;
 constexpr int kAcceptBatch = 16;
 /// With no descriptor left at all, not even the spare one: how long new connections stay in the backlog.
 constexpr std::chrono::milliseconds kAcceptPause{100};
+/// How far ahead the timer is set at most.
+constexpr std::uint64_t kLongestWaitMs = 60 * 60 * 1000;
 /// When what ETOOMANYREFS refused is tried again, if its receiver keeps silent. Descriptors come free as soon as somebody
 /// reads, which nothing tells us.
 constexpr std::chrono::milliseconds kRetryPause{10};
@@ -404,8 +407,12 @@ void Server::arm_deadline() {
         deadline_.cancel();
         return;
     }
-    // Requests are stamped with the millisecond they came in, rounded down, so one more: nobody is answered too early.
-    deadline_.expires_at(std::chrono::steady_clock::time_point(std::chrono::milliseconds(*armed_deadline_ms_ + 1)));
+    // Requests are stamped with the millisecond they came in, rounded down, so one more: nobody is answered too early. And
+    // not too far ahead, since a deadline may be beyond the nanoseconds that the clock counts: then it is armed again.
+    const std::uint64_t now_ms = steady_ms();
+    const std::uint64_t due_ms = std::min(*armed_deadline_ms_, now_ms + kLongestWaitMs) + 1;
+    deadline_.expires_at(
+        std::chrono::steady_clock::time_point(std::chrono::milliseconds(static_cast<std::int64_t>(due_ms))));
     deadline_.async_wait([this](const boost::system::error_code& failed) {
         if (failed || stopped_) {
             return;

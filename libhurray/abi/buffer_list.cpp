@@ -16,7 +16,7 @@ struct HurrayBufferList {
 
 namespace {
 
-/// A tensor has at most this many buffers per layout in practice; a larger hint is not worth trusting.
+/// Reserved up front at most, whatever the hint is; a longer list grows as it is pushed to.
 constexpr uint64_t kMaxReserved = 64;
 
 }  // namespace

@@ -6,6 +6,8 @@
 #include <mutex>
 #include <unordered_set>
 
+#include <pthread.h>
+
 #if defined(__SANITIZE_ADDRESS__)
 #define HURRAY_HAS_ASAN 1
 #elif defined(__has_feature)
@@ -45,10 +47,19 @@ struct Registry {
     std::deque<Grave> graveyard;  // oldest first
 };
 
+Registry& registry();
+
+/// A fork takes the lock along, so that a child never inherits it from a thread that it does not have.
+Registry* make_registry() {
+    pthread_atfork([] { registry().mutex.lock(); }, [] { registry().mutex.unlock(); },
+                   [] { registry().mutex.unlock(); });
+    return new Registry;
+}
+
 /// Never destroyed: handles may be destroyed by other static destructors. The static pointer keeps what it holds
 /// reachable for the leak checker.
 Registry& registry() {
-    static auto* const instance = new Registry;
+    static auto* const instance = make_registry();
     return *instance;
 }
 

@@ -11,8 +11,8 @@ namespace hurray {
 /// How many bytes the canonical encoding of `view` takes.
 [[nodiscard]] std::size_t encoded_size(const DescriptorView& view) noexcept;
 
-/// Writes that encoding: flags and length derived, reserved bytes zero, booleans 0 or 1, nothing after the last section.
-/// Decoding and encoding again changes nothing else. `out` has exactly encoded_size() bytes, and does not overlap the
+/// Writes that encoding: flags and length derived, reserved bytes zero, booleans 0 or 1, nothing after the last
+/// section. Decoding and encoding again changes nothing else. `out` has exactly encoded_size() bytes, and does not overlap the
 /// bytes that `view` refers to.
 void encode_descriptor(const DescriptorView& view, std::span<std::uint8_t> out) noexcept;
 

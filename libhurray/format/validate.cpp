@@ -78,7 +78,8 @@ Check check_hilbert(const HilbertLayout& layout, const Shape& shape) {
 
 /// Decoding takes major version 0 for 1; there is no such format.
 Check check_version(const DescriptorView& view) {
-    return require(view.version_major == 1, Fault::UnsupportedDescriptorVersion, "version_major", view.version_major, 1);
+    const std::uint8_t major = view.version_major;
+    return require(major == 1, Fault::UnsupportedDescriptorVersion, "version_major", major, 1);
 }
 
 Check check_devices(const BufferTable& buffers) {

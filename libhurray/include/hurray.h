@@ -195,7 +195,8 @@ HURRAY_API HurrayStatus hurray_buffer_from_ptr(void *data, uint64_t byte_size, u
                                                void *release_context, HurrayBuffer **out);
 
 /* Runs the release callback and frees the handle. Destroying twice is a caller's error; a library built with
- * HURRAY_HANDLE_CHECKS detects it (HURRAY_ERR_INTERNAL) within the next 2^20 destroys. */
+ * HURRAY_HANDLE_CHECKS detects it (HURRAY_ERR_INTERNAL) within the next 2^20 destroys, for this and every other kind
+ * of handle. */
 HURRAY_API HurrayStatus hurray_buffer_destroy(HurrayBuffer *buffer);
 
 HURRAY_API HurrayStatus hurray_buffer_data_ptr(const HurrayBuffer *buffer, void **out);
@@ -240,6 +241,7 @@ HURRAY_API HurrayStatus hurray_buffer_list_len(const HurrayBufferList *list, uin
 /* Borrowed: the list goes on owning it, until the list is destroyed. */
 HURRAY_API HurrayStatus hurray_buffer_list_get(const HurrayBufferList *list, uint64_t index, HurrayBuffer **out);
 /* Destroys every owned buffer once, in order, frees the list, then writes null through `list`. `*list` may be null.
+ * If destroying a buffer fails, the others go all the same, and the first failure is returned.
  * A release callback must not destroy the list that it is called from. */
 HURRAY_API HurrayStatus hurray_buffer_list_destroy(HurrayBufferList **list);
 

@@ -1,9 +1,12 @@
 // A checking build (HURRAY_HANDLE_CHECKS) tells a second destroy from a first one, without reading freed memory.
+#include <atomic>
 #include <cstddef>
 #include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "hurray.h"
 
@@ -131,6 +134,31 @@ TEST(HandleChecks, ThreadsMakeAndDestroyTheirOwnHandlesTogether) {
     for (const int mine : releases) {
         EXPECT_EQ(mine, kRounds);
     }
+}
+
+TEST(HandleChecks, ChildOfAForkCanDestroyHandlesWhateverOtherThreadsWereDoing) {
+    std::atomic<bool> stop{false};
+    std::thread busy([&stop] {
+        while (!stop) {
+            hurray_buffer_destroy(make_buffer());
+        }
+    });
+    int good = 0;
+    constexpr int kForks = 50;
+    for (int i = 0; i < kForks; ++i) {
+        HurrayBuffer* buffer = make_buffer();
+        const pid_t child = ::fork();
+        if (child == 0) {
+            ::_exit(hurray_buffer_destroy(buffer) == HURRAY_OK ? 0 : 1);
+        }
+        int status = 0;
+        ASSERT_EQ(::waitpid(child, &status, 0), child);
+        good += WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 1 : 0;
+        EXPECT_EQ(hurray_buffer_destroy(buffer), HURRAY_OK);
+    }
+    stop = true;
+    busy.join();
+    EXPECT_EQ(good, kForks);
 }
 
 }  // namespace

@@ -68,16 +68,9 @@ TEST_F(Handover, ConsumerReadsWhatTheProducerWrote) {
 TEST_F(Handover, BothSidesSeeTheSameFileAtTheSameOffset) {
     Client producer = connect();
     Client consumer = connect();
-    const std::uint64_t sizes[] = {100, 5000};
-    Allocation allocation = producer.allocate_buffers(sizes);
-    const std::byte* const mine = allocation.buffer(1).data();
-    const MappedAt written = find_mapping(mine);
-    DenseDescriptor tensor;
-    tensor.shape = {25};
-    // Two buffers need a descriptor with two entries; a dense one has one, so publish a single-buffer tensor for this.
-    Allocation single = producer.allocate<float>({25});
-    const MappedAt made = find_mapping(single.buffer().data());
-    producer.publish("same/file", std::move(single));
+    Allocation allocation = producer.allocate<float>({25});
+    const MappedAt made = find_mapping(allocation.buffer().data());
+    producer.publish("same/file", std::move(allocation));
 
     const Tensor attached = consumer.attach("same/file");
 
@@ -86,7 +79,6 @@ TEST_F(Handover, BothSidesSeeTheSameFileAtTheSameOffset) {
     EXPECT_EQ(seen.inode, made.inode);
     EXPECT_EQ(seen.offset, made.offset);
     EXPECT_EQ(seen.permissions, "r--s");
-    EXPECT_NE(written.inode, made.inode) << "every allocation has a segment of its own";
 }
 
 // case H1
@@ -350,13 +342,13 @@ TEST_F(Handover, NamesThatBreakTheRulesAreRefusedByName) {
     Client client = connect();
     const std::string too_long(256, 'n');
     const std::string longest(255, 'n');
-    for (const std::string name : {std::string("a/../b"), std::string("/a"), std::string("a//b"), std::string("a/"),
+    for (const std::string& name : {std::string("a/../b"), std::string("/a"), std::string("a//b"), std::string("a/"),
                                    std::string("./a"), std::string("tab\there"), std::string("\xff\xfe"), too_long}) {
         const HurrayStatus status = status_of([&] { client.attach(name); });
         EXPECT_TRUE(status == HURRAY_ERR_INVALID_ARGUMENT || status == HURRAY_ERR_LIMIT) << name << ": " << status;
         EXPECT_EQ(status_of([&] { publish(client, name, 1, 1); }), status) << name;
     }
-    for (const std::string name : {std::string("a"), longest, std::string("a b "), std::string("caf\xc3\xa9"),
+    for (const std::string& name : {std::string("a"), longest, std::string("a b "), std::string("caf\xc3\xa9"),
                                    std::string("cafe\xcc\x81"), std::string("model/v1/weights")}) {
         EXPECT_EQ(status_of([&] { publish(client, name, 1, 1); }), HURRAY_OK) << name;
         EXPECT_EQ(status_of([&] { client.attach(name); }), HURRAY_OK) << name;
@@ -437,12 +429,12 @@ TEST_F(Handover, AttachingLeavesNoDescriptorOpen) {
     Client producer = connect();
     Client consumer = connect();
     publish(producer, "fds", 10, 1);
-    const auto before = count_fds(::getpid());
+    const auto before = count_open_descriptors();
     std::vector<Tensor> held;
     for (int i = 0; i < 100; ++i) {
         held.push_back(consumer.attach("fds"));
     }
-    EXPECT_EQ(count_fds(::getpid()), before);
+    EXPECT_EQ(count_open_descriptors(), before);
 }
 
 }  // namespace

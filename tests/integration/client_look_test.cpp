@@ -1,4 +1,6 @@
 // Looking around: list, watch, connect, options.
+#include <algorithm>
+#include <csignal>
 #include <cstdlib>
 #include <fstream>
 #include <thread>
@@ -9,6 +11,8 @@
 #include <unistd.h>
 
 #include "tests/integration/client_test.hpp"
+#include "tests/support/raw_peer.hpp"
+#include "tests/support/temporary_directory.hpp"
 
 namespace hurray::test {
 namespace {
@@ -89,8 +93,8 @@ TEST_F(Look, WatchTellsOfALostProducer) {
     EventLog log;
     const Watch watch = watcher.watch("", log.sink());
     {
-        DaemonProcess::Raw producer = daemon_.connect_raw();
-        producer.publish("raw", 4096);
+        RawPeer producer = RawPeer::greeted(daemon_.socket_path());
+        producer.publish(make_tensor("raw"));
     }  // leaves without a word
     ASSERT_TRUE(log.wait_for(HURRAY_EVENT_PRODUCER_LOST));
     EXPECT_EQ(log.count(HURRAY_EVENT_PUBLISHED), 1U);
@@ -217,7 +221,7 @@ class Connecting : public ::testing::Test {
         return status_of([&] { Client::connect(options); }, message);
     }
 
-    /// Listens on a socket of `type` in the folder.
+    /// Listens on a socket of `type` in the directory.
     int listen(const std::string& path, int type) {
         const int fd = ::socket(AF_UNIX, type | SOCK_CLOEXEC, 0);
         sockaddr_un name{};
@@ -228,39 +232,39 @@ class Connecting : public ::testing::Test {
         return fd;
     }
 
-    TemporaryFolder folder_;
+    TemporaryDirectory directory_;
 };
 
 TEST_F(Connecting, NoSocketIsUnavailableAndNamesThePath) {
     std::string message;
-    const std::string path = folder_.path() + "/none.sock";
+    const std::string path = directory_ / "none.sock";
     EXPECT_EQ(connect(path, 0, &message), HURRAY_ERR_DAEMON_UNAVAILABLE);
     EXPECT_NE(message.find(path), std::string::npos) << message;
     EXPECT_EQ(connect(path, 50), HURRAY_ERR_DAEMON_UNAVAILABLE);
 }
 
 TEST_F(Connecting, StaleSocketIsUnavailable) {
-    const std::string path = folder_.path() + "/stale.sock";
+    const std::string path = directory_ / "stale.sock";
     ::close(listen(path, SOCK_SEQPACKET));
     EXPECT_EQ(connect(path, 0), HURRAY_ERR_DAEMON_UNAVAILABLE);
 }
 
 TEST_F(Connecting, ListenerThatNeverAnswersTimesOut) {
-    const std::string path = folder_.path() + "/mute.sock";
+    const std::string path = directory_ / "mute.sock";
     const int fd = listen(path, SOCK_SEQPACKET);
     EXPECT_EQ(connect(path, 50), HURRAY_ERR_TIMED_OUT);
     ::close(fd);
 }
 
 TEST_F(Connecting, SocketOfAnotherTypeIsAProtocolError) {
-    const std::string path = folder_.path() + "/stream.sock";
+    const std::string path = directory_ / "stream.sock";
     const int fd = listen(path, SOCK_STREAM);
     EXPECT_EQ(connect(path, 50), HURRAY_ERR_PROTOCOL);
     ::close(fd);
 }
 
 TEST_F(Connecting, ListenerThatSpeaksAnotherProtocolIsAProtocolError) {
-    const std::string path = folder_.path() + "/other.sock";
+    const std::string path = directory_ / "other.sock";
     const int fd = listen(path, SOCK_SEQPACKET);
     std::thread other([&] {
         const int peer = ::accept(fd, nullptr, nullptr);
@@ -276,7 +280,7 @@ TEST_F(Connecting, SocketThatMayNotBeOpenedIsNotPermittedAtOnce) {
     if (::geteuid() == 0) {
         GTEST_SKIP() << "root is never refused";
     }
-    const std::string path = folder_.path() + "/closed.sock";
+    const std::string path = directory_ / "closed.sock";
     const int fd = listen(path, SOCK_SEQPACKET);
     ::chmod(path.c_str(), 0);
     EXPECT_EQ(connect(path, -1), HURRAY_ERR_NOT_PERMITTED);
@@ -284,10 +288,11 @@ TEST_F(Connecting, SocketThatMayNotBeOpenedIsNotPermittedAtOnce) {
 }
 
 TEST_F(Connecting, DaemonThatStartsMeanwhileIsFound) {
-    const std::string path = folder_.path() + "/late.sock";
+    DaemonProcess daemon;
+    daemon.end(SIGKILL);
     HurrayStatus status = HURRAY_ERR_INTERNAL;
-    std::thread waiter([&] { status = connect(path, -1); });
-    const DaemonProcess daemon(path);
+    std::thread waiter([&] { status = connect(daemon.socket_path(), -1); });
+    daemon.start();
     waiter.join();
     EXPECT_EQ(status, HURRAY_OK);
 }

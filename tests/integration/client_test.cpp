@@ -1,8 +1,15 @@
 #include "tests/integration/client_test.hpp"
 
+#include <filesystem>
+
 #include <nlohmann/json.hpp>
 
 namespace hurray::test {
+
+std::size_t count_open_descriptors() {
+    using Iterator = std::filesystem::directory_iterator;
+    return static_cast<std::size_t>(std::distance(Iterator("/proc/self/fd"), Iterator())) - 1;  // less the folder's own
+}
 
 std::uint64_t ClientTest::used(const Client& client, const std::string& name) {
     std::uint64_t sum = 0;

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -21,37 +23,37 @@ using namespace std::chrono_literals;
 /// Long enough for any machine: a watchdog, not an expectation.
 inline constexpr auto kWatchdog = 60s;
 
-/// Collects events from whichever thread tells them, and waits for them.
+/// Collects events from whichever thread tells them, and waits for them. What it hands to a client outlives it.
 class EventLog {
   public:
-    EventFunction sink() {
-        return [this](const Event& event) {
-            const std::lock_guard lock(mutex_);
-            events_.push_back({event, std::string(event.name)});
-            changed_.notify_all();
-        };
-    }
-
-    /// Waits until `count` events of `kind` were told; false if the watchdog barks.
-    bool wait_for(std::uint32_t kind, std::size_t count = 1) {
-        std::unique_lock lock(mutex_);
-        return changed_.wait_for(lock, kWatchdog, [&] { return count_locked(kind) >= count; });
-    }
-
-    std::size_t count(std::uint32_t kind) {
-        const std::lock_guard lock(mutex_);
-        return count_locked(kind);
-    }
-
     struct Entry {
         Event event;
         std::string name;
     };
-    std::vector<Entry> all() {
-        const std::lock_guard lock(mutex_);
-        return events_;
+
+    EventFunction sink() const {
+        return [state = state_](const Event& event) {
+            const std::lock_guard lock(state->mutex);
+            state->entries.push_back({event, std::string(event.name)});
+            state->changed.notify_all();
+        };
     }
-    std::vector<std::uint32_t> kinds() {
+
+    /// Waits until `count` events of `kind` were told; false if the watchdog barks.
+    bool wait_for(std::uint32_t kind, std::size_t count = 1) const {
+        std::unique_lock lock(state_->mutex);
+        return state_->changed.wait_for(lock, kWatchdog, [&] { return state_->count(kind) >= count; });
+    }
+
+    std::size_t count(std::uint32_t kind) const {
+        const std::lock_guard lock(state_->mutex);
+        return state_->count(kind);
+    }
+    std::vector<Entry> all() const {
+        const std::lock_guard lock(state_->mutex);
+        return state_->entries;
+    }
+    std::vector<std::uint32_t> kinds() const {
         std::vector<std::uint32_t> kinds;
         for (const Entry& entry : all()) {
             kinds.push_back(entry.event.kind);
@@ -60,18 +62,21 @@ class EventLog {
     }
 
   private:
-    std::size_t count_locked(std::uint32_t kind) const {
-        std::size_t count = 0;
-        for (const Entry& entry : events_) {
-            count += entry.event.kind == kind ? 1U : 0U;
-        }
-        return count;
-    }
+    struct State {
+        std::mutex mutex;
+        std::condition_variable changed;
+        std::vector<Entry> entries;
 
-    std::mutex mutex_;
-    std::condition_variable changed_;
-    std::vector<Entry> events_;
+        std::size_t count(std::uint32_t kind) const {
+            return static_cast<std::size_t>(std::count_if(
+                entries.begin(), entries.end(), [&](const Entry& entry) { return entry.event.kind == kind; }));
+        }
+    };
+    std::shared_ptr<State> state_ = std::make_shared<State>();
 };
+
+/// Open descriptors of this process.
+[[nodiscard]] std::size_t count_open_descriptors();
 
 /// Runs `act` and returns the status that it fails with, HURRAY_OK if it does not.
 inline HurrayStatus status_of(const std::function<void()>& act, std::string* message = nullptr) {
@@ -91,7 +96,7 @@ class ClientTest : public ::testing::Test {
   protected:
     Client connect(bool dispatch_by_caller = false) {
         ConnectOptions options;
-        options.address = daemon_.socket();
+        options.address = daemon_.socket_path();
         options.dispatch_by_caller = dispatch_by_caller;
         return Client::connect(std::move(options));
     }

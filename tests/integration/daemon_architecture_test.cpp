@@ -2,7 +2,6 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <regex>
 #include <set>
 #include <string>
 #include <vector>
@@ -30,12 +29,15 @@ std::string output_of(const std::string& command) {
 
 /// Every file of ours that the daemon's sources include, directly or not, and every name that they include in <>.
 void collect_includes(const std::string& file, std::set<std::string>& seen) {
-    static const std::regex kInclude(R"(^\s*#\s*include\s*([<"])([^>"]+)[>"])");
     std::ifstream stream(std::filesystem::path(HURRAY_SOURCE_DIR) / file);
     for (std::string line; std::getline(stream, line);) {
-        std::smatch match;
-        if (std::regex_search(line, match, kInclude) && seen.insert(match[2]).second && match[1] == "\"") {
-            collect_includes(match[2], seen);
+        const auto open = line.find_first_of("<\"");
+        if (!line.starts_with("#include") || open == std::string::npos) {
+            continue;
+        }
+        const std::string name = line.substr(open + 1, line.find_first_of(">\"", open + 1) - open - 1);
+        if (seen.insert(name).second && line[open] == '"') {
+            collect_includes(name, seen);
         }
     }
 }

@@ -3,6 +3,7 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -51,8 +52,9 @@ DaemonProcess::DaemonProcess(Options options)
 }
 
 DaemonProcess::~DaemonProcess() {
-    if (pid_ > 0) {
-        (void)end(SIGTERM);
+    // A daemon that crashed under a test has something to say.
+    if (pid_ > 0 && end(SIGTERM) != 0) {
+        std::fprintf(stderr, "hurrayd did not end well, its log:\n%s\n", log().c_str());
     }
 }
 

@@ -28,7 +28,7 @@ class DaemonProcess {
     DaemonProcess() : DaemonProcess(Options{}) {}
     DaemonProcess(const DaemonProcess&) = delete;
     DaemonProcess& operator=(const DaemonProcess&) = delete;
-    /// Ends it with SIGTERM.
+    /// Ends it with SIGTERM; prints its log if it did not end well.
     ~DaemonProcess();
 
     [[nodiscard]] const std::string& socket_path() const noexcept { return socket_path_; }

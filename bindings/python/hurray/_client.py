@@ -101,7 +101,7 @@ class Publication:
 
     @property
     def ended(self) -> bool:
-        """Whether it was retired and the last consumer has let go of it."""
+        """Whether it is over: it was retired, and the last consumer has let go of it or was lost."""
         return self._state.ended
 
     def withdraw(self) -> None:

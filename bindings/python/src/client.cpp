@@ -88,9 +88,7 @@ std::vector<std::uint8_t> encode(const Dense& dense) {
     return bytes;
 }
 
-const char* c_str(const std::optional<std::string>& text) {
-    return text ? text->c_str() : nullptr;
-}
+const char* c_str(const std::optional<std::string>& text) { return text ? text->c_str() : nullptr; }
 
 // Publishes by `call(options, info)` and looks after the callback's context.
 template <typename Call>
@@ -124,9 +122,7 @@ Published publish_with(ClientState& state, nb::object on_event, bool tell_opened
 
 // ---- ClientState ----------------------------------------------------------------------------------------------------
 
-std::shared_ptr<ClientState> ClientState::make() {
-    return {new ClientState, retire};
-}
+std::shared_ptr<ClientState> ClientState::make() { return {new ClientState, retire}; }
 
 ClientState::~ClientState() {
     for (CallbackContext* context : contexts) {
@@ -252,12 +248,11 @@ Published Client::publish(const std::optional<std::string>& name, const Dense& d
     HurrayAllocation* handle = allocation.take(state).release();  // no second thread can publish it meanwhile
     Published published;
     try {
-        published = publish_with(
-            *state, std::move(on_event), tell_opened,
-            [&](const HurrayPublishOptions& options, HurrayCapsuleInfo& info) {
-                return hurray_client_publish(state->handle, c_str(name), descriptor.data(), descriptor.size(), &handle,
-                                             &options, &info);
-            });
+        published = publish_with(*state, std::move(on_event), tell_opened,
+                                 [&](const HurrayPublishOptions& options, HurrayCapsuleInfo& info) {
+                                     return hurray_client_publish(state->handle, c_str(name), descriptor.data(),
+                                                                  descriptor.size(), &handle, &options, &info);
+                                 });
     } catch (...) {
         allocation.give_back(AllocationHandle(handle));
         throw;
@@ -332,7 +327,8 @@ nb::list Client::list(const std::string& pattern) {
     const auto take = [](const HurrayCapsuleInfo* info, void* context) noexcept -> std::int32_t {
         auto* const into = static_cast<Entries*>(context);
         try {
-            into->all.push_back({*info, info->name == nullptr ? "" : info->name,
+            into->all.push_back({*info,
+                                 info->name == nullptr ? "" : info->name,
                                  {info->descriptor, info->descriptor + info->descriptor_len}});
             return 0;
         } catch (const std::exception&) {
@@ -372,9 +368,8 @@ std::uint64_t Client::watch(const std::string& pattern, nb::object callable) {
     std::uint64_t number = 0;
     HurrayStatus status = HURRAY_OK;
     try {
-        status = without_gil([&] {
-            return hurray_client_watch(state->handle, pattern.c_str(), on_capsule_event, context, &number);
-        });
+        status = without_gil(
+            [&] { return hurray_client_watch(state->handle, pattern.c_str(), on_capsule_event, context, &number); });
     } catch (...) {
         state->remove(context);
         throw;
@@ -461,8 +456,13 @@ int client_clear(PyObject* self) {
     return 0;
 }
 
+// The collector clears a cycle's members in any order, but finalizes all of them first: no callback runs with half of
+// what it refers to.
+void client_finalize(PyObject* self) { client_clear(self); }
+
 PyType_Slot client_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(client_traverse)},
                               {Py_tp_clear, reinterpret_cast<void*>(client_clear)},
+                              {Py_tp_finalize, reinterpret_cast<void*>(client_finalize)},
                               {0, nullptr}};
 
 // Ends what still uses the interpreter, before it goes: calls that wait, callbacks, connections.
@@ -493,8 +493,9 @@ void bind_client(nb::module_& module) {
         .def_prop_ro("published", &Allocation::published)
         .def_rw("array", &Allocation::array, nb::arg().none());
 
-    nb::class_<Dense>(module, "Dense").def(nb::new_(&dense), nb::arg("element_type"), nb::arg("layout"),
-                                           nb::arg("shape"), nb::arg("strides"), nb::arg("byte_offset"));
+    nb::class_<Dense>(module, "Dense")
+        .def(nb::new_(&dense), nb::arg("element_type"), nb::arg("layout"), nb::arg("shape"), nb::arg("strides"),
+             nb::arg("byte_offset"));
 
     nb::class_<Client>(module, "Client", nb::type_slots(client_slots), nb::is_weak_referenceable())
         .def(nb::init<const std::optional<std::string>&, const std::optional<std::string>&, std::int64_t, nb::object>(),

@@ -28,9 +28,7 @@ void leave() noexcept {
     }
 }
 
-Pass::Pass() noexcept : held_(enter()) {
-    held += held_ ? 1 : 0;
-}
+Pass::Pass() noexcept : held_(enter()) { held += held_ ? 1 : 0; }
 
 Pass::~Pass() {
     if (held_) {
@@ -39,13 +37,9 @@ Pass::~Pass() {
     }
 }
 
-int passes_of_this_thread() noexcept {
-    return held;
-}
+int passes_of_this_thread() noexcept { return held; }
 
-void close() noexcept {
-    state.fetch_or(kClosed);
-}
+void close() noexcept { state.fetch_or(kClosed); }
 
 void wait_until_empty() noexcept {
     for (int seen = state.load(); seen != kClosed; seen = state.load()) {
@@ -53,8 +47,6 @@ void wait_until_empty() noexcept {
     }
 }
 
-void reset_in_child() noexcept {
-    state.store(held | (state.load() & kClosed));
-}
+void reset_in_child() noexcept { state.store(held | (state.load() & kClosed)); }
 
 }  // namespace hurray_python::gate

@@ -136,9 +136,7 @@ std::string prepare_view(TensorInfo& info, const HurrayDescriptor* descriptor) {
     return "";
 }
 
-[[noreturn]] void raise_buffer_error(const std::string& message) {
-    throw nb::buffer_error(message.c_str());
-}
+[[noreturn]] void raise_buffer_error(const std::string& message) { throw nb::buffer_error(message.c_str()); }
 
 // ---- Buffer protocol ------------------------------------------------------------------------------------------------
 
@@ -164,9 +162,7 @@ int view_get(PyObject* self, Py_buffer* view, int flags) noexcept {
     return PyBuffer_FillInfo(view, self, source->data, static_cast<Py_ssize_t>(source->size), 1, flags);
 }
 
-bool asks(int flags, int what) {
-    return (flags & what) == what;
-}
+bool asks(int flags, int what) { return (flags & what) == what; }
 
 int tensor_get(PyObject* self, Py_buffer* view, int flags) noexcept {
     return buffer_slot(view, [&] {
@@ -328,9 +324,7 @@ nb::object export_capsule(const std::shared_ptr<Lease>& lease, dlpack::TypeCode 
 }
 
 // A function of the package's Python half.
-nb::object python_helper(const char* name) {
-    return nb::module_::import_("hurray._arrays").attr(name);
-}
+nb::object python_helper(const char* name) { return nb::module_::import_("hurray._arrays").attr(name); }
 
 template <typename Numbers>
 nb::object tuple_of(const Numbers& numbers) {
@@ -521,32 +515,37 @@ nb::object Tensor::dlpack(nb::handle stream, std::optional<std::pair<int, int>> 
 void bind_tensor(nb::module_& module) {
     nb::class_<View>(module, "View", nb::type_slots(view_slots), "Read-only bytes of one buffer of a tensor.");
 
-    nb::class_<Tensor>(module, "Tensor", nb::type_slots(tensor_slots), nb::is_weak_referenceable(),
-                       "A tensor of another program, read-only and not copied.\n\n"
-                       "numpy.asarray(tensor), memoryview(tensor) and torch.from_dlpack(tensor) are views of the shared\n"
-                       "memory. The producer is told that this program is done when the tensor is closed, or collected,\n"
-                       "and the last of its views is gone.")
-        .def_prop_ro("shape", [](const Tensor& self) { return tuple_of(self.info().dims); }, "Sizes, a tuple of int.")
+    nb::class_<Tensor>(
+        module, "Tensor", nb::type_slots(tensor_slots), nb::is_weak_referenceable(),
+        "A tensor of another program, read-only and not copied.\n\n"
+        "numpy.asarray(tensor), memoryview(tensor) and torch.from_dlpack(tensor) are views of the shared\n"
+        "memory. The producer is told that this program is done when the tensor is closed, or collected,\n"
+        "and the last of its views is gone.")
+        .def_prop_ro(
+            "shape", [](const Tensor& self) { return tuple_of(self.info().dims); }, "Sizes, a tuple of int.")
         .def_prop_ro(
             "dtype", [](const Tensor& self) { return python_helper("tensor_dtype")(self.info().element_type); },
             "The numpy.dtype; a str, e.g. \"bool (packed)\", where NumPy has none.")
-        .def_prop_ro("element_type", [](const Tensor& self) { return self.info().element_type; },
-                     "Hurray's name of the element type, e.g. \"float32\".")
+        .def_prop_ro(
+            "element_type", [](const Tensor& self) { return self.info().element_type; },
+            "Hurray's name of the element type, e.g. \"float32\".")
         .def_prop_ro(
             "strides",
             [](const Tensor& self) -> nb::object {
                 return self.info().problem.empty() ? tuple_of(self.info().byte_strides) : nb::none();
             },
             "Strides in bytes; None if elements can't be viewed one by one.")
-        .def_prop_ro("nbytes", [](const Tensor& self) { return self.info().byte_size; },
-                     "Bytes of the elements, without gaps between them.")
+        .def_prop_ro(
+            "nbytes", [](const Tensor& self) { return self.info().byte_size; },
+            "Bytes of the elements, without gaps between them.")
         .def_prop_ro("name", &Tensor::name, "The name it was published under; \"\" if it has none.")
         .def_prop_ro("version", &Tensor::version, "Version of its name; rises with each publish, with gaps.")
         .def_prop_ro("capsule", &Tensor::capsule, "Id of the capsule, \"UID:HEX\".")
         .def_prop_ro("closed", &Tensor::closed, "Whether close() was called.")
-        .def_prop_ro("state", &Tensor::state,
-                     "\"ok\"; \"producer-lost\" once its producer has left; \"connection-lost\" once the connection to\n"
-                     "the daemon has ended. The memory stays readable in each case.")
+        .def_prop_ro(
+            "state", &Tensor::state,
+            "\"ok\"; \"producer-lost\" once its producer has left; \"connection-lost\" once the connection to\n"
+            "the daemon has ended. The memory stays readable in each case.")
         .def_prop_ro(
             "buffers", [](nb::handle self) { return python_helper("tensor_buffers")(self); },
             "The bytes of each buffer: a tuple of read-only uint8 arrays, not copied.")
@@ -564,13 +563,14 @@ void bind_tensor(nb::module_& module) {
             },
             nb::arg("dtype") = nb::none(), nb::arg("copy") = nb::none(),
             "A read-only NumPy view; a copy only if asked for by `copy` or by another `dtype`.")
-        .def("__dlpack__", &Tensor::dlpack, nb::kw_only(), nb::arg("stream") = nb::none(),
-             nb::arg("max_version") = nb::none(), nb::arg("dl_device") = nb::none(), nb::arg("copy") = nb::none(),
-             "A DLPack capsule that keeps the lease. It is marked read-only if `max_version` is (1, 0) or newer; older\n"
-             "capsules can't say so, and writing through one ends the process.")
-        .def("__dlpack_device__", [](const Tensor&) { return std::pair<int, int>(dlpack::kCpu, 0); }, "(1, 0): CPU.")
-        .def("__repr__",
-             [](nb::handle self) { return python_helper("tensor_repr")(self); })
+        .def(
+            "__dlpack__", &Tensor::dlpack, nb::kw_only(), nb::arg("stream") = nb::none(),
+            nb::arg("max_version") = nb::none(), nb::arg("dl_device") = nb::none(), nb::arg("copy") = nb::none(),
+            "A DLPack capsule that keeps the lease. It is marked read-only if `max_version` is (1, 0) or newer; older\n"
+            "capsules can't say so, and writing through one ends the process.")
+        .def(
+            "__dlpack_device__", [](const Tensor&) { return std::pair<int, int>(dlpack::kCpu, 0); }, "(1, 0): CPU.")
+        .def("__repr__", [](nb::handle self) { return python_helper("tensor_repr")(self); })
         .def("_view", &Tensor::view, nb::arg("index"))
         .def_prop_ro("_buffer_count", &Tensor::buffer_count)
         .def_prop_ro("_byte_offset", [](const Tensor& self) { return self.info().byte_offset; })

@@ -27,16 +27,16 @@ HurrayCapsuleId capsule_from_text(const std::string& text);
 
 /// What a descriptor says about its tensor. Never changes.
 struct TensorInfo {
-    std::vector<std::uint64_t> dims;         // as in the descriptor
+    std::vector<std::uint64_t> dims;  // as in the descriptor
     std::uint8_t type_tag = 0;
-    std::string element_type;                // "float32", "private 0xF1"
-    std::uint32_t bits = 0;                  // of one element; 0 if unknown
-    std::uint64_t byte_offset = 0;           // of the element with all-zero index, in buffer 0
-    std::uint64_t byte_size = 0;             // of the elements, without gaps
-    std::string problem;                     // why there is no view of whole elements; empty: there is one
+    std::string element_type;       // "float32", "private 0xF1"
+    std::uint32_t bits = 0;         // of one element; 0 if unknown
+    std::uint64_t byte_offset = 0;  // of the element with all-zero index, in buffer 0
+    std::uint64_t byte_size = 0;    // of the elements, without gaps
+    std::string problem;            // why there is no view of whole elements; empty: there is one
     // For those that can be viewed only:
     std::vector<std::int64_t> shape;
-    std::vector<std::int64_t> strides;       // in elements
+    std::vector<std::int64_t> strides;  // in elements
     std::vector<std::int64_t> byte_strides;
     bool c_contiguous = false;
     bool f_contiguous = false;

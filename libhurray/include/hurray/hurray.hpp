@@ -147,21 +147,22 @@ class Buffer {
     Buffer(void* data, std::uint64_t byte_size, const BufferTraits& traits, HurrayReleaseCallback release,
            void* context) {
         HurrayBuffer* made = nullptr;
-        throw_if_failed(hurray_buffer_from_ptr(data, byte_size, traits.alignment,
-                                               static_cast<std::uint8_t>(traits.device),
-                                               static_cast<std::uint8_t>(traits.sync_mode),
-                                               static_cast<std::uint8_t>(traits.memory_class), release, context, &made));
+        throw_if_failed(hurray_buffer_from_ptr(
+            data, byte_size, traits.alignment, static_cast<std::uint8_t>(traits.device),
+            static_cast<std::uint8_t>(traits.sync_mode), static_cast<std::uint8_t>(traits.memory_class), release,
+            context, &made));
         handle_.reset(made);
     }
 
     /// `release(data)` runs once, when the handle is destroyed, by whoever owns it then, in any thread. It must not
     /// throw.
     Buffer(void* data, std::uint64_t byte_size, const BufferTraits& traits, std::function<void(void*)> release) {
-        auto kept = std::make_unique<std::function<void(void*)>>(std::move(release));
+        using Release = std::function<void(void*)>;
+        auto kept = std::make_unique<Release>(std::move(release));
         *this = Buffer(
             data, byte_size, traits,
             [](void* bytes, void* context) {
-                const std::unique_ptr<std::function<void(void*)>> taken(static_cast<std::function<void(void*)>*>(context));
+                const std::unique_ptr<Release> taken(static_cast<Release*>(context));
                 (*taken)(bytes);
             },
             kept.get());
