@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstring>
 #include <new>
+#include <system_error>
 #include <utility>
 
 #include <fcntl.h>
@@ -239,7 +240,7 @@ void Connection::set_sink(EventSink* sink) {
 
 Result<Connection::Reply> Connection::call(wire::RequestMessage message, const CallOptions& options) {
     if (in_child()) {
-        return fail(Errc::Forked, "this client belongs to the parent process: connect again in the child");
+        return fail(forked());
     }
     Call call;
     call.options = &options;
@@ -706,14 +707,14 @@ std::size_t Connection::run_notices(Lock& lock) {
 
 Result<std::size_t> Connection::dispatch(Deadline deadline) {
     if (in_child()) {
-        return fail(Errc::Forked, "this client belongs to the parent process: connect again in the child");
+        return fail(forked());
     }
     Lock lock(mutex_);
     bool looked = false;
     for (;;) {
         const std::size_t told = run_notices(lock);
         if (in_child()) {
-            return fail(Errc::Forked, "this client belongs to the parent process: connect again in the child");
+            return fail(forked());
         }
         if (told > 0) {
             return told;
@@ -759,9 +760,15 @@ void Connection::run_background_pump() {
     }
 }
 
-void Connection::start_background_pump() {
+Result<void> Connection::start_background_pump() {
     const SignalsBlocked blocked;
-    pump_ = std::thread([this] { run_background_pump(); });
+    try {
+        pump_ = std::thread([this] { run_background_pump(); });
+    } catch (const std::system_error& error) {
+        return fail_os(Errc::Limit, error.code().value(),
+                       std::string("cannot start the client's thread: ") + std::strerror(error.code().value()));
+    }
+    return {};
 }
 
 void Connection::stop_background_pump() {
@@ -789,7 +796,11 @@ void Connection::outlive_client(std::shared_ptr<void> owner) {
         }
     }
     const SignalsBlocked blocked;
-    std::thread([this, owner = std::move(owner)] { run_background_pump(); }).detach();
+    try {
+        std::thread([this, owner = std::move(owner)] { run_background_pump(); }).detach();
+    } catch (const std::system_error&) {
+        // No thread to be had: the contexts own the connection, and send their releases themselves.
+    }
 }
 
 bool Connection::has_ended() const {

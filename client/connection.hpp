@@ -109,7 +109,8 @@ class Connection final {
     /// post() go on.
     void close_calls();
 
-    void start_background_pump();
+    /// Fails: Limit (threads of this process or user).
+    [[nodiscard]] Result<void> start_background_pump();
     /// Ends the background pump and waits for it, if there is one.
     void stop_background_pump();
     /// For when the client object goes: lets a pump of its own serve the connection until its last lease is released and all
