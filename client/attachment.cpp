@@ -87,9 +87,11 @@ Result<std::vector<BufferRange>> find_buffers(const wire::AttachReply& reply, co
 /// A granted lease that has no owner yet; gives it back unless one takes it.
 class Grant {
   public:
-    Grant(Session& session, std::uint64_t number) : session_(&session), number_(number) {}
+    Grant(Session& session, std::uint64_t number, const Standing& standing)
+        : session_(&session), number_(number), standing_(standing) {}
     ~Grant() {
         if (session_ != nullptr) {
+            session_->leases().remove(standing_);
             session_->connection().lease_opened();
             session_->connection().release(number_);
         }
@@ -101,6 +103,7 @@ class Grant {
   private:
     Session* session_;
     std::uint64_t number_;
+    const Standing& standing_;
 };
 
 }  // namespace
@@ -120,15 +123,28 @@ Result<Attachment> attach(const std::shared_ptr<Session>& session, const AttachT
     Connection::CallOptions options;
     options.timeout_ms = terms.timeout_ms;
     options.lease = message.lease;
+    const auto standing = std::make_shared<Standing>();
+    bool booked = false;
+    options.on_reply = [&](const wire::PacketMessage& answer) {
+        // Before any later packet is read: one may say that the producer is gone.
+        if (const auto* granted = std::get_if<wire::AttachReply>(&answer)) {
+            standing->capsule = granted->capsule;
+            session->leases().add(standing);
+            booked = true;
+        }
+    };
     auto reply = session->connection().call(message, options);
     if (!reply) {
+        if (booked) {
+            session->leases().remove(*standing);
+        }
         return fail(std::move(reply.error()));
     }
     auto* granted = std::get_if<wire::AttachReply>(&reply->message);
     if (granted == nullptr) {
         return fail(Errc::Protocol, "hurrayd answered an attach with something else");
     }
-    Grant grant(*session, message.lease);
+    Grant grant(*session, message.lease, *standing);
     std::vector<std::shared_ptr<const Mapping>> mappings;
     auto ranges = find_buffers(*granted, reply->fds, mappings);
     reply->fds.clear();  // mapped, or of no use
@@ -146,7 +162,7 @@ Result<Attachment> attach(const std::shared_ptr<Session>& session, const AttachT
         return fail(std::move(buffers.error()));
     }
     attachment.buffers = std::move(*buffers);
-    auto lease = std::make_unique<Lease>(session, message.lease, granted->capsule, std::move(granted->name),
+    auto lease = std::make_unique<Lease>(session, message.lease, standing, std::move(granted->name),
                                          std::move(mappings));
     grant.taken();
     HurrayTensorContext* context = nullptr;

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <semaphore.h>
+#include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
@@ -24,12 +25,37 @@ namespace {
 /// Packets that the pump reads before it runs what they set off.
 constexpr int kPumpBatch = 16;
 
+Error too_many_in_flight() {
+    return Error{Errc::Limit, "too many descriptors of this user are on their way to other processes; the limit is "
+                              "RLIMIT_NOFILE"};
+}
+
 Error connection_lost(std::string why) { return Error{Errc::ConnectionLost, std::move(why)}; }
 
 void set_eventfd(int fd) noexcept {
     const std::uint64_t one = 1;
     [[maybe_unused]] const auto written = ::write(fd, &one, sizeof one);  // full means set already
 }
+
+/// While it lives, threads that are made inherit a mask without the program's signals: those are for threads of the program,
+/// which may have blocked them for a signalfd. Faults of the thread itself still come through.
+class SignalsBlocked {
+  public:
+    SignalsBlocked() noexcept {
+        sigset_t all;
+        ::sigfillset(&all);
+        for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT, SIGPROF}) {
+            ::sigdelset(&all, fault);
+        }
+        ::pthread_sigmask(SIG_BLOCK, &all, &before_);
+    }
+    ~SignalsBlocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+    SignalsBlocked(const SignalsBlocked&) = delete;
+    SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+  private:
+    sigset_t before_{};
+};
 
 void clear_eventfd(int fd) noexcept {
     std::uint64_t count = 0;
@@ -114,7 +140,8 @@ Connection::Connection(UniqueFd socket, UniqueFd epoll, UniqueFd wake, UniqueFd 
       wake_(std::move(wake)),
       kick_(std::move(kick)),
       interrupted_(std::move(interrupted)),
-      buffer_(wire::kMaxPacketBytes) {}
+      buffer_(wire::kMaxPacketBytes),
+      fork_guard_({socket_.get(), epoll_.get(), wake_.get(), kick_.get()}) {}
 
 Result<std::unique_ptr<Connection>> Connection::open(const Address& address, Deadline deadline, const Greeting& greeting,
                                                      Interrupted interrupted) {
@@ -203,12 +230,6 @@ Result<void> Connection::greet(const Greeting& greeting) {
     return fail(Errc::Protocol, "what listens there is no hurrayd: its first packet answers nothing");
 }
 
-void Connection::close_in_child() noexcept {
-    for (const int fd : {socket_.get(), epoll_.get(), wake_.get(), kick_.get()}) {
-        ::close(fd);
-    }
-}
-
 void Connection::set_sink(EventSink* sink) {
     const Lock lock(mutex_);
     sink_ = sink;
@@ -267,6 +288,16 @@ void Connection::post(wire::RequestMessage message) noexcept {
 
 Result<void> Connection::send(Lock& held, wire::Request& request, std::span<const int> fds) {
     wire::encode(request, encoded_);
+    // The daemon cuts the connection of who sends more.
+    const std::size_t most = std::min<std::size_t>(hello_.limits.packet_bytes, wire::kMaxPacketBytes);
+    if (encoded_.size() > most) {
+        Error error{Errc::Limit, "the request has " + std::to_string(encoded_.size()) + " bytes; hurrayd takes at most " +
+                                     std::to_string(most)};
+        error.limit_name = "packet_bytes";
+        error.limit = most;
+        error.value = encoded_.size();
+        return fail(std::move(error));
+    }
     if (outgoing_.empty()) {
         auto sent = wire::send_packet(socket_.get(), std::as_bytes(std::span(encoded_)), fds);
         if (!sent) {
@@ -278,8 +309,7 @@ Result<void> Connection::send(Lock& held, wire::Request& request, std::span<cons
             case wire::Sent::Gone:
                 return {};  // the reader will come to the end, after what the daemon had still said
             case wire::Sent::TooManyInFlight:
-                return fail(Errc::Limit, "too many descriptors of this user are on their way to other processes; the "
-                                         "limit is RLIMIT_NOFILE");
+                return fail(too_many_in_flight());
             case wire::Sent::WouldBlock:
                 break;
         }
@@ -308,6 +338,17 @@ void Connection::flush(Lock& held) {
         const auto sent = wire::send_packet(socket_.get(), std::as_bytes(std::span(next.bytes)), fds);
         if (sent && *sent == wire::Sent::WouldBlock) {
             return;
+        }
+        if (!sent || *sent == wire::Sent::TooManyInFlight) {
+            // Not sent, so it gets no reply: who waits for one is told.
+            const auto waiting = std::find_if(calls_.begin(), calls_.end(),
+                                              [&](const Call* call) { return call->request_id == next.request_id; });
+            if (waiting != calls_.end()) {
+                Call& call = **waiting;
+                calls_.erase(waiting);
+                call.result = fail(sent ? too_many_in_flight() : sent.error());
+                finish(held, call);
+            }
         }
         outgoing_.pop_front();
     }
@@ -411,8 +452,13 @@ Result<void> Connection::wait_for(Lock& lock, Call& call, const CallOptions& opt
             lock.lock();
             ++waiters_;
             update_interest(lock);
-            if (stop && !call.result) {
-                abandon(lock, call, options.lease);
+            if (stop) {
+                if (!call.result) {
+                    abandon(lock, call, options.lease);
+                } else if (*call.result && std::holds_alternative<wire::AttachReply>((*call.result)->message)) {
+                    releases_.push_back(options.lease);  // granted meanwhile
+                    flush_releases(lock);
+                }
                 return fail(Errc::Interrupted, "the wait was interrupted");
             }
         }
@@ -539,9 +585,7 @@ void Connection::handle_reply(Lock& lock, wire::Packet&& packet, std::vector<Uni
         Call& call = **found;
         calls_.erase(found);
         if (call.options->on_reply) {
-            lock.unlock();
             call.options->on_reply(packet.message);
-            lock.lock();
         }
         if (fds_missing) {
             // Nothing that came with it is used; the lease goes back, so the same attach again brings them again.
@@ -618,7 +662,7 @@ void Connection::queue_notices([[maybe_unused]] Lock& held, std::vector<Notice>&
 }
 
 void Connection::wake_pump([[maybe_unused]] Lock& held) noexcept {
-    if (!pump_reads_ && !wake_set_) {  // if it reads, it is awake
+    if (!wake_set_ && (!pump_reads_ || end_ || closed_)) {  // if it reads, it is awake; these must still be seen by poll_fd
         set_eventfd(wake_.get());
         wake_set_ = true;
     }
@@ -652,6 +696,9 @@ std::size_t Connection::run_notices(Lock& lock) {
         lock.unlock();
         told += notice() ? 1U : 0U;
         notice = nullptr;  // what it kept alive goes without a lock
+        if (in_child()) {
+            return told;  // it forked, and this is the child: whose threads held which locks, nobody knows
+        }
         lock.lock();
     }
     return told;
@@ -662,18 +709,27 @@ Result<std::size_t> Connection::dispatch(Deadline deadline) {
         return fail(Errc::Forked, "this client belongs to the parent process: connect again in the child");
     }
     Lock lock(mutex_);
-    const bool was_closed = closed_;
+    bool looked = false;
     for (;;) {
-        if (const std::size_t told = run_notices(lock); told > 0) {
+        const std::size_t told = run_notices(lock);
+        if (in_child()) {
+            return fail(Errc::Forked, "this client belongs to the parent process: connect again in the child");
+        }
+        if (told > 0) {
             return told;
         }
         if (end_) {
             return fail(*end_);
         }
-        if (closed_ != was_closed) {
+        if (closed_ && looked) {
             return fail(Errc::Closed, "this client was closed");
         }
-        const bool last_look = deadline && Clock::now() >= *deadline;
+        // Once closed, what is there already is told, but nothing is waited for.
+        const bool last_look = closed_ || (deadline && Clock::now() >= *deadline);
+        if (last_look) {
+            deadline = Clock::now();
+        }
+        looked = true;
         if (!pump(lock, deadline) && interrupted_) {
             lock.unlock();
             const bool stop = interrupted_();
@@ -682,7 +738,7 @@ Result<std::size_t> Connection::dispatch(Deadline deadline) {
                 return fail(Errc::Interrupted, "the wait was interrupted");
             }
         }
-        if (last_look && notices_.empty() && !end_) {
+        if (last_look && notices_.empty() && !end_ && !closed_) {
             return std::size_t{0};
         }
     }
@@ -697,10 +753,14 @@ void Connection::run_background_pump() {
     while (!stop_pump_ && !outlived_and_idle(lock)) {
         [[maybe_unused]] const bool unsignalled = pump(lock, std::nullopt);
         run_notices(lock);
+        if (in_child()) {
+            return;
+        }
     }
 }
 
 void Connection::start_background_pump() {
+    const SignalsBlocked blocked;
     pump_ = std::thread([this] { run_background_pump(); });
 }
 
@@ -728,6 +788,7 @@ void Connection::outlive_client(std::shared_ptr<void> owner) {
             return;
         }
     }
+    const SignalsBlocked blocked;
     std::thread([this, owner = std::move(owner)] { run_background_pump(); }).detach();
 }
 

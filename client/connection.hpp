@@ -56,7 +56,7 @@ class EventSink {
 ///
 /// Owner: a Session. In a forked child it must not be destroyed: its locks and its thread belong to the parent.
 /// Threads: any, at any time, except for dispatch(): one at a time, and not beside a background pump.
-class Connection final : private ForkGuard {
+class Connection final {
   public:
     struct Greeting {
         std::string client_name;
@@ -85,7 +85,8 @@ class Connection final : private ForkGuard {
         std::optional<std::uint64_t> timeout_ms = std::nullopt;  ///< the daemon's: Request.timeout_ms
         bool interruptible = true;
         std::uint64_t lease = 0;  ///< of an attach: released if it is granted after the caller gave up
-        /// Runs on the reading thread, before any later packet is looked at, without a lock.
+        /// Runs on the reading thread, before any later packet is looked at, under the connection's lock: it may book
+        /// something, not call back here.
         std::function<void(const wire::PacketMessage&)> on_reply = {};
     };
 
@@ -126,7 +127,7 @@ class Connection final : private ForkGuard {
     /// Whether the connection still stands.
     [[nodiscard]] bool has_ended() const;
     [[nodiscard]] std::size_t open_leases() const;
-    using ForkGuard::in_child;
+    [[nodiscard]] bool in_child() const noexcept { return fork_guard_.in_child(); }
 
   private:
     struct Call;
@@ -140,7 +141,6 @@ class Connection final : private ForkGuard {
     using Lock = std::unique_lock<std::mutex>;
 
     Connection(UniqueFd socket, UniqueFd epoll, UniqueFd wake, UniqueFd kick, Interrupted interrupted);
-    void close_in_child() noexcept override;
 
     [[nodiscard]] Result<void> greet(const Greeting& greeting);
     [[nodiscard]] Result<wire::Received> receive_until(Deadline deadline);
@@ -202,6 +202,8 @@ class Connection final : private ForkGuard {
     std::size_t open_leases_ = 0;
     bool stop_pump_ = false;
     bool outlives_client_ = false;
+
+    ForkGuard fork_guard_;  ///< last: on the books only while the descriptors above are open
 };
 
 }  // namespace hurray::client

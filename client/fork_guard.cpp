@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include <pthread.h>
+#include <unistd.h>
 
 namespace hurray::client {
 
@@ -49,7 +50,9 @@ struct ForkGuardRegistry {
     void enter_child() noexcept {
         generation.fetch_add(1, std::memory_order_relaxed);
         for (ForkGuard* guard = first; guard != nullptr; guard = guard->next_) {
-            guard->close_in_child();
+            for (const int fd : guard->fds_) {
+                ::close(fd);
+            }
         }
         first = nullptr;  // they are never destroyed here
         mutex.unlock();
@@ -58,7 +61,7 @@ struct ForkGuardRegistry {
 
 std::uint32_t fork_generation() noexcept { return generation.load(std::memory_order_relaxed); }
 
-ForkGuard::ForkGuard() : generation_(fork_generation()) { ForkGuardRegistry::instance().add(*this); }
+ForkGuard::ForkGuard(const std::array<int, 4>& fds) : fds_(fds), generation_(fork_generation()) { ForkGuardRegistry::instance().add(*this); }
 
 ForkGuard::~ForkGuard() { ForkGuardRegistry::instance().remove(*this); }
 

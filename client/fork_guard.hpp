@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 /// What becomes of connections in a forked child.
@@ -12,12 +13,14 @@ namespace hurray::client {
 /// Grows by one in each forked child. Threads: any. Never blocks.
 [[nodiscard]] std::uint32_t fork_generation() noexcept;
 
-/// Member of an object that owns descriptors which a forked child must not keep.
+/// Closes descriptors in a forked child, for an object that owns them: its last member, so that it stands on the books only
+/// while they are open.
 ///
 /// Threads: construction and destruction on any thread.
 class ForkGuard {
   public:
-    ForkGuard();
+    explicit ForkGuard(const std::array<int, 4>& fds);
+    ~ForkGuard();
     ForkGuard(const ForkGuard&) = delete;
     ForkGuard& operator=(const ForkGuard&) = delete;
 
@@ -25,15 +28,10 @@ class ForkGuard {
     /// locks may have been held by threads that do not exist here.
     [[nodiscard]] bool in_child() const noexcept { return generation_ != fork_generation(); }
 
-  protected:
-    ~ForkGuard();
-
   private:
     friend struct ForkGuardRegistry;
 
-    /// Runs in the child, before fork returns there: async-signal-safe calls only.
-    virtual void close_in_child() noexcept = 0;
-
+    std::array<int, 4> fds_;
     std::uint32_t generation_;
     ForkGuard* previous_ = nullptr;
     ForkGuard* next_ = nullptr;

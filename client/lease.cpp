@@ -13,15 +13,15 @@ std::size_t LeaseTable::Hash::operator()(const wire::CapsuleId& id) const noexce
     return hash;
 }
 
-void LeaseTable::add(Lease& lease) {
+void LeaseTable::add(const std::shared_ptr<Standing>& standing) {
     const std::lock_guard lock(mutex_);
-    leases_.emplace(lease.capsule_, &lease);
+    leases_.emplace(standing->capsule, standing);
 }
 
-void LeaseTable::remove(const Lease& lease) {
+void LeaseTable::remove(const Standing& standing) {
     const std::lock_guard lock(mutex_);
-    for (auto [it, last] = leases_.equal_range(lease.capsule_); it != last; ++it) {
-        if (it->second == &lease) {
+    for (auto [it, last] = leases_.equal_range(standing.capsule); it != last; ++it) {
+        if (it->second.get() == &standing) {
             leases_.erase(it);
             return;
         }
@@ -31,25 +31,24 @@ void LeaseTable::remove(const Lease& lease) {
 void LeaseTable::producer_lost(const wire::CapsuleId& capsule) {
     const std::lock_guard lock(mutex_);
     for (auto [it, last] = leases_.equal_range(capsule); it != last; ++it) {
-        it->second->producer_lost_ = true;
+        it->second->producer_lost = true;
     }
 }
 
-Lease::Lease(std::shared_ptr<Session> session, std::uint64_t number, const wire::CapsuleId& capsule, std::string name,
+Lease::Lease(std::shared_ptr<Session> session, std::uint64_t number, std::shared_ptr<Standing> standing, std::string name,
              std::vector<std::shared_ptr<const Mapping>> mappings)
     : session_(std::move(session)),
       number_(number),
-      capsule_(capsule),
+      standing_(std::move(standing)),
       name_(std::move(name)),
       mappings_(std::move(mappings)) {
-    session_->leases().add(*this);
     session_->connection().lease_opened();
 }
 
 Lease::~Lease() {
     // In a forked child the parent's lease goes on, and locks may be held by threads that don't exist here.
     if (!session_->connection().in_child()) {
-        session_->leases().remove(*this);
+        session_->leases().remove(*standing_);
         session_->connection().release(number_);
     }
 }
@@ -58,7 +57,7 @@ HurrayStatus Lease::state() const {
     if (session_->connection().in_child()) {
         return HURRAY_ERR_FORKED;
     }
-    if (producer_lost_) {
+    if (standing_->producer_lost) {
         return HURRAY_ERR_PRODUCER_LOST;
     }
     return session_->connection().has_ended() ? HURRAY_ERR_CONNECTION_LOST : HURRAY_OK;

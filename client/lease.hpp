@@ -17,6 +17,12 @@ namespace hurray::client {
 
 class Session;
 
+/// Whether a lease's producer is still there. On the LeaseTable from the grant on, before there is a Lease.
+struct Standing {
+    wire::CapsuleId capsule;
+    std::atomic<bool> producer_lost{false};
+};
+
 /// One hold on somebody's capsule: the `owner` of a tensor context.
 ///
 /// Owner: the tensor context; dropping the lease releases it at the daemon, exactly once, without blocking.
@@ -24,7 +30,7 @@ class Session;
 class Lease {
   public:
     /// Takes over a lease that was granted as `number`.
-    Lease(std::shared_ptr<Session> session, std::uint64_t number, const wire::CapsuleId& capsule, std::string name,
+    Lease(std::shared_ptr<Session> session, std::uint64_t number, std::shared_ptr<Standing> standing, std::string name,
           std::vector<std::shared_ptr<const Mapping>> mappings);
     ~Lease();
     Lease(const Lease&) = delete;
@@ -33,20 +39,17 @@ class Lease {
     /// HURRAY_OK, HURRAY_ERR_PRODUCER_LOST, HURRAY_ERR_CONNECTION_LOST or HURRAY_ERR_FORKED.
     [[nodiscard]] HurrayStatus state() const;
     [[nodiscard]] const std::string& name() const noexcept { return name_; }
-    [[nodiscard]] const wire::CapsuleId& capsule() const noexcept { return capsule_; }
+    [[nodiscard]] const wire::CapsuleId& capsule() const noexcept { return standing_->capsule; }
 
     /// The HurrayOwnerReleaseFn of attached contexts.
     static void release_owner(void* owner) noexcept { delete static_cast<Lease*>(owner); }
 
   private:
-    friend class LeaseTable;
-
     std::shared_ptr<Session> session_;
     std::uint64_t number_;
-    wire::CapsuleId capsule_;
+    std::shared_ptr<Standing> standing_;
     std::string name_;
     std::vector<std::shared_ptr<const Mapping>> mappings_;
-    std::atomic<bool> producer_lost_{false};
 };
 
 /// The open leases of one session, by capsule, so that news about a capsule reaches them.
@@ -54,8 +57,8 @@ class Lease {
 /// Threads: any.
 class LeaseTable {
   public:
-    void add(Lease& lease);
-    void remove(const Lease& lease);
+    void add(const std::shared_ptr<Standing>& standing);
+    void remove(const Standing& standing);
     void producer_lost(const wire::CapsuleId& capsule);
 
   private:
@@ -64,7 +67,7 @@ class LeaseTable {
     };
 
     std::mutex mutex_;
-    std::unordered_multimap<wire::CapsuleId, Lease*, Hash> leases_;
+    std::unordered_multimap<wire::CapsuleId, std::shared_ptr<Standing>, Hash> leases_;
 };
 
 }  // namespace hurray::client

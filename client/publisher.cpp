@@ -63,6 +63,9 @@ std::size_t Publisher::Hash::operator()(const wire::Id16& id) const noexcept {
 
 Result<Publisher::Published> Publisher::publish(Connection& connection, std::span<const std::uint8_t> descriptor,
                                                 Allocation& allocation, const PublishTerms& terms) {
+    if (connection.in_child()) {
+        return fail(Errc::Forked, "this client belongs to the parent process: connect again in the child");
+    }
     if (allocation.maybe_published) {
         return fail_field(Errc::InvalidArgument, "allocation",
                           "the allocation may have been published before the connection ended, so somebody may be reading "
@@ -133,6 +136,9 @@ Result<Publisher::Published> Publisher::publish(Connection& connection, std::spa
     }
     if (!reply) {
         allocation.maybe_published = reply.error().code == Errc::ConnectionLost || reply.error().code == Errc::Closed;
+        if (allocation.maybe_published) {
+            connection.post(wire::Withdraw{published.capsule});  // close() knows nothing of it any more
+        }
         return fail(std::move(reply.error()));
     }
     return fail(Errc::Protocol, "hurrayd answered a publish with something else");
@@ -142,8 +148,8 @@ void Publisher::on_lease(const wire::LeaseEvent& event, std::vector<Notice>& not
     using What = wire::LeaseEvent::What;
     const std::lock_guard lock(mutex_);
     const auto found = capsules_.find(event.capsule.id);
-    if (found == capsules_.end()) {
-        return;
+    if (found == capsules_.end() || found->second.version == 0) {
+        return;  // its publish is answered first; if it never is, nobody may be called
     }
     Capsule& capsule = found->second;
     EventRecord record{HURRAY_EVENT_LEASE_OPENED, 0, HURRAY_OK, capsule.id, capsule.version, 0, capsule.terms.name};
@@ -209,10 +215,11 @@ void Publisher::end(Capsule&& capsule, bool reusable, std::vector<Notice>& notic
 
 void Publisher::on_ended(const wire::Ended& event, std::vector<Notice>& notices) {
     const std::lock_guard lock(mutex_);
-    auto node = capsules_.extract(event.capsule.id);
-    if (node.empty()) {
+    const auto found = capsules_.find(event.capsule.id);
+    if (found == capsules_.end() || found->second.version == 0) {
         return;
     }
+    auto node = capsules_.extract(found);
     const bool all_released = node.mapped().open.empty();
     close_all(node.mapped(), notices);
     end(std::move(node.mapped()), event.reusable && all_released, notices);

@@ -35,13 +35,13 @@ void Session::close() {
     if (connection_->in_child()) {
         return;
     }
+    connection_->close_calls();  // first, so that nothing is published or watched beside what follows
     for (const wire::CapsuleId& capsule : publisher_.attachable()) {
         connection_->post(wire::Withdraw{capsule});
     }
     for (const std::uint64_t watch : watcher_.cancel_all()) {
         connection_->post(wire::Unwatch{watch});
     }
-    connection_->close_calls();
 }
 
 void Session::retire(std::shared_ptr<Session> session) {

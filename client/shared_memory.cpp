@@ -135,12 +135,18 @@ WritableSegment::WritableSegment(std::unique_ptr<Region> region, UniqueFd fd) no
     : Mapping(std::move(region)), fd_(std::move(fd)) {}
 
 Result<std::shared_ptr<const WritableSegment>> WritableSegment::create(std::uint64_t size) {
-    if (size > static_cast<std::uint64_t>(INT64_MAX) || (size >= kAskBeforeTaking && size > available_memory())) {
+    if (size > static_cast<std::uint64_t>(INT64_MAX)) {
         return no_space(size, ENOMEM);
     }
     auto fd = make_memfd();
     if (!fd) {
         return fail(std::move(fd.error()));
+    }
+    if (size >= kAskBeforeTaking) {
+        const std::uint64_t available = available_memory();
+        if (available != 0 && size > available) {
+            return no_space(size, ENOMEM);
+        }
     }
     if (::ftruncate(fd->get(), static_cast<off_t>(size)) != 0) {
         return no_space(size, errno);

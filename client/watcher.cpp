@@ -33,6 +33,9 @@ Result<std::uint64_t> Watcher::watch(Connection& connection, std::string pattern
     if (auto checked = wire::check_pattern(pattern, "pattern"); !checked) {
         return fail(std::move(checked.error()));
     }
+    if (connection.in_child()) {
+        return fail(Errc::Forked, "this client belongs to the parent process: connect again in the child");
+    }
     auto made = std::make_shared<Watch>();
     made->callback = callback;
     made->context = context;
@@ -45,14 +48,29 @@ Result<std::uint64_t> Watcher::watch(Connection& connection, std::string pattern
     }
     auto reply = connection.call(wire::Watch{number, std::move(pattern)}, {});
     if (!reply) {
-        const std::lock_guard lock(mutex_);
-        watches_.erase(number);
+        {
+            const std::lock_guard lock(mutex_);
+            watches_.erase(number);
+        }
+        silence(*made);
+        connection.post(wire::Unwatch{number});  // it may have begun all the same
         return fail(std::move(reply.error()));
     }
     return number;
 }
 
+void Watcher::silence(Watch& watch) {
+    std::unique_lock lock(watch.mutex);
+    watch.cancelled = true;
+    watch.idle.wait(lock, [&] {
+        return watch.running == std::thread::id() || watch.running == std::this_thread::get_id();
+    });
+}
+
 Result<void> Watcher::unwatch(Connection& connection, std::uint64_t watch) {
+    if (connection.in_child()) {
+        return fail(Errc::Forked, "this client belongs to the parent process: connect again in the child");
+    }
     std::shared_ptr<Watch> found;
     {
         const std::lock_guard lock(mutex_);
@@ -62,17 +80,8 @@ Result<void> Watcher::unwatch(Connection& connection, std::uint64_t watch) {
         }
         found = std::move(node.mapped());
     }
-    {
-        std::unique_lock lock(found->mutex);
-        found->cancelled = true;
-        found->idle.wait(lock, [&] {
-            return found->running == std::thread::id() || found->running == std::this_thread::get_id();
-        });
-    }
-    auto reply = connection.call(wire::Unwatch{watch}, {});
-    if (!reply) {
-        return fail(std::move(reply.error()));
-    }
+    silence(*found);
+    connection.post(wire::Unwatch{watch});
     return {};
 }
 
@@ -107,7 +116,7 @@ std::vector<std::uint64_t> Watcher::cancel_all() {
     std::unordered_map<std::uint64_t, std::shared_ptr<Watch>> all;
     {
         const std::lock_guard lock(mutex_);
-        all.swap(watches_);
+        all = watches_;  // still there for unwatch() to wait for
     }
     std::vector<std::uint64_t> numbers;
     for (const auto& [number, watch] : all) {

@@ -27,7 +27,7 @@ class Watcher {
                                               void* context);
 
     /// Ends a watch and waits until its callback does not run any more, unless the caller is that callback.
-    /// Fails: NotFound; as Connection::call, and then the watch is over all the same.
+    /// Fails: NotFound; Forked.
     [[nodiscard]] Result<void> unwatch(Connection& connection, std::uint64_t watch);
 
     void on_watched(wire::Watched&& event, std::vector<Notice>& notices);
@@ -45,6 +45,9 @@ class Watcher {
         bool cancelled = false;
         std::thread::id running;  ///< the thread inside the callback, if any
     };
+
+    /// No callback of it runs any more, unless this is called from it.
+    static void silence(Watch& watch);
 
     std::mutex mutex_;
     std::uint64_t last_watch_ = 0;

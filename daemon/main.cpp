@@ -35,6 +35,7 @@ int serve(const hurrayd::Config& config) {
     namespace log = hurrayd::log;
     log::set_level(config.log_level);
     raise_descriptor_limit(config.descriptors);
+    std::signal(SIGPIPE, SIG_IGN);  // whoever reads our log may leave before us
 
     hurrayd::asio::io_context io(1);  // one thread: Asio need not lock
     auto server = hurrayd::Server::open(io, config.socket);

@@ -103,9 +103,14 @@ void Outbound::deliver(Outbox& out) {
 void Outbound::enqueue(SessionNumber session, Peer& peer, const wire::Packet& packet, std::vector<Place> after,
                        bool aside) {
     wire::encode(packet, encoded_);
-    if (peer.queue.size() + peer.aside.size() >= limits_.packets || peer.bytes + encoded_.size() > limits_.bytes) {
-        break_off(session, peer, "slow reader");
-        return;
+    // What stepped aside waits for another session's reading, not for this one's.
+    if (peer.queue.size() >= limits_.packets || peer.bytes + encoded_.size() > limits_.bytes) {
+        const auto now = std::chrono::steady_clock::now();
+        peer.over_since = peer.over_since.value_or(now);
+        if (now - *peer.over_since > limits_.patience || peer.bytes + encoded_.size() > limits_.most_bytes) {
+            break_off(session, peer, "slow reader");
+            return;
+        }
     }
     Entry entry;
     entry.bytes = encoded_;
@@ -257,6 +262,7 @@ void Outbound::flush(SessionNumber session) {
         peer.queue.pop_front();
     }
     if (progress) {
+        peer.over_since.reset();
         wake_dependents(peer);
     }
 }

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -35,6 +37,10 @@ class Outbound {
     struct Limits {
         std::size_t packets = 4096;
         std::size_t bytes = 4 * 1024 * 1024;
+        /// How long a session may stay over these and read nothing. One step can set off more than them (a client of
+        /// many leases dies), and nobody can have read any of that before the step is over.
+        std::chrono::milliseconds patience{2000};
+        std::size_t most_bytes = 64 * 1024 * 1024;  ///< no patience beyond it
     };
 
     /// Who owns the sockets. None of these may call back into Outbound.
@@ -93,6 +99,7 @@ class Outbound {
         std::uint64_t placed = 0;               ///< packets that got a place in the order
         std::uint64_t sent = 0;                 ///< of those, sent
         std::size_t bytes = 0;                  ///< in `queue` and `aside`
+        std::optional<std::chrono::steady_clock::time_point> over_since;  ///< over the limits, and has read nothing since
         std::vector<SessionNumber> dependents;  ///< have packets that wait for this session's
     };
 

@@ -230,6 +230,9 @@ void Registry::publish(SessionNumber from, std::uint64_t request_id, Publication
     capsule.publication.request.name.clear();
     producer.capsules.push_back(capsule);
     name->second.versions.emplace_hint(name->second.versions.end(), capsule.version, &capsule);
+    const std::pair<std::string_view, std::uint64_t> place{name->first, capsule.version};
+    shelves_[id.uid].emplace(place, &capsule);
+    everything_.emplace(place, &capsule);
     Totals& use = count(id.uid);
     ++use.capsules;
     use.bytes += capsule.segment_bytes;
@@ -295,6 +298,11 @@ void Registry::end_if_unused(Capsule& capsule, Outbox& out) {
     use.bytes -= capsule.segment_bytes;
     use.descriptors -= stored.size();
     const auto name = capsule.name;
+    const std::pair<std::string_view, std::uint64_t> place{name->first, capsule.version};
+    everything_.erase(place);
+    if (const auto shelf = shelves_.find(uid); shelf->second.erase(place) != 0 && shelf->second.empty()) {
+        shelves_.erase(shelf);
+    }
     name->second.versions.erase(capsule.version);
     capsules_.erase(wire::CapsuleId{capsule.id});  // a copy: the key must outlive the entry
     if (name->second.versions.empty()) {
@@ -583,26 +591,18 @@ std::optional<std::pair<std::string, std::uint64_t>> Registry::visit_from(std::s
                                                                           std::string_view name, std::uint64_t version,
                                                                           const Session& viewer, std::size_t budget,
                                                                           Visit&& visit) const {
-    auto at = names_.lower_bound(std::max(pattern, name));
+    const auto own = shelves_.find(viewer.identity.uid);
+    const Shelf* shelf = viewer.identity.is_root ? &everything_ : own != shelves_.end() ? &own->second : nullptr;
+    if (shelf == nullptr) {
+        return std::nullopt;
+    }
     std::optional<std::pair<std::string, std::uint64_t>> seen;
-    for (; at != names_.end() && wire::matches(pattern, at->first); ++at) {
-        const auto& versions = at->second.versions;
-        for (auto entry = at->first == name ? versions.upper_bound(version) : versions.begin(); entry != versions.end();
-             ++entry) {
-            if (budget-- == 0) {
-                return seen;
-            }
-            if (sees(viewer, *entry->second) && !visit(at->first, *entry->second)) {
-                return seen;
-            }
-            if (!seen) {
-                seen.emplace();
-            }
-            if (seen->first != at->first) {
-                seen->first = at->first;
-            }
-            seen->second = entry->first;
+    for (auto at = name < pattern ? shelf->lower_bound({pattern, 0}) : shelf->upper_bound({name, version});
+         at != shelf->end() && wire::matches(pattern, at->first.first); ++at) {
+        if (budget-- == 0 || !visit(at->second->name->first, *at->second)) {
+            return seen;
         }
+        seen.emplace(at->first);
     }
     return std::nullopt;
 }

@@ -262,6 +262,11 @@ class Registry {
     std::unordered_map<wire::CapsuleId, Capsule, CapsuleIdHash> capsules_;
     Names names_;
     std::unordered_map<std::string_view, Names::iterator, NameHash> name_index_;  // keys live in names_
+    /// What each user published, in the order of name and version: who lists or watches looks at nothing else, so that
+    /// neither a cursor nor the time it takes tells of the others' capsules. The names live in names_.
+    using Shelf = std::map<std::pair<std::string_view, std::uint64_t>, Capsule*>;
+    std::map<std::uint32_t, Shelf> shelves_;
+    Shelf everything_;  // root's
     std::unordered_map<std::string, WaiterList, NameHash> waiting_for_name_;
     std::unordered_map<wire::CapsuleId, WaiterList, CapsuleIdHash> waiting_for_id_;
     std::multimap<std::uint64_t, Waiter*> deadlines_;

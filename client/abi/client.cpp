@@ -123,6 +123,9 @@ HurrayStatus hurray_client_poll_fd(HurrayClient* client, int32_t* out) {
         if (!client->session->dispatch_by_caller()) {
             return fail(Errc::Unsupported, "the client dispatches by itself; connect with DISPATCH_BY_CALLER to do it");
         }
+        if (client->session->connection().in_child()) {
+            return fail(Errc::Forked, "this client belongs to the parent process: connect again in the child");
+        }
         *out = client->session->connection().poll_fd();
         return {};
     });

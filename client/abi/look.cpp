@@ -66,6 +66,9 @@ HurrayStatus hurray_client_list(HurrayClient* client, const char* pattern, Hurra
             if (page->cursor.empty()) {
                 return {};
             }
+            if (page->cursor == request.cursor) {
+                return fail(Errc::Protocol, "hurrayd's list does not get on: a page ends where it began");
+            }
             request.cursor = page->cursor;
         }
     });

@@ -11,6 +11,7 @@
 #include "tests/support/daemon_process.hpp"
 #include "tests/support/in_process_daemon.hpp"
 #include "tests/support/raw_peer.hpp"
+#include "tests/support/sanitized.hpp"
 
 // Peers that lie, send garbage, or do not read. Whatever they do, the others are served and nothing is left behind.
 
@@ -20,18 +21,6 @@
 
 namespace hurray::test {
 namespace {
-
-#if defined(__SANITIZE_ADDRESS__)
-constexpr bool kIsSanitized = true;
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-constexpr bool kIsSanitized = true;
-#else
-constexpr bool kIsSanitized = false;
-#endif
-#else
-constexpr bool kIsSanitized = false;
-#endif
 
 class HostilePeer : public testing::Test {
   protected:
@@ -264,8 +253,7 @@ TEST_F(HostilePeer, SleepingProducerDelaysOnlyItsOwnGrants) {
 
 TEST_F(HostilePeer, DaemonThatIsOutOfDescriptorsSaysSoAndGoesOn) {  // case D3
     if (kIsSanitized) {
-        GTEST_SKIP() << "the undefined behaviour sanitizer opens a pipe to look at an object's type, and reports a "
-                        "false one when no descriptor is left";
+        GTEST_SKIP() << kNoDescriptorsLeftNote;
     }
     DaemonProcess small({.arguments = {}, .environment = {}, .descriptor_limit = 64});
     RawPeer producer = RawPeer::greeted(small.socket_path());

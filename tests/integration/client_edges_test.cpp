@@ -1,0 +1,771 @@
+// Rare orders of things, hostile daemons, forks at the wrong moment. Each of these went wrong once.
+#include <atomic>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <future>
+#include <latch>
+#include <thread>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "proto/wire/codec.hpp"
+#include "proto/wire/packet_socket.hpp"
+#include "tests/integration/client_test.hpp"
+#include "tests/support/temporary_directory.hpp"
+#include "tests/support/test_tensor.hpp"
+
+namespace hurray::test {
+namespace {
+
+/// A hurrayd that says what the test wants.
+class StubDaemon {
+  public:
+    StubDaemon() : listener_(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)) {
+        sockaddr_un name{};
+        name.sun_family = AF_UNIX;
+        std::snprintf(name.sun_path, sizeof name.sun_path, "%s", path().c_str());
+        if (::bind(listener_.get(), reinterpret_cast<const sockaddr*>(&name), sizeof name) != 0 ||
+            ::listen(listener_.get(), 16) != 0) {
+            throw std::runtime_error("stub");
+        }
+    }
+    std::string path() const { return directory_ / "stub.sock"; }
+    Client connect(ConnectOptions options = {}) {
+        options.address = path();
+        auto greeted = std::async(std::launch::async, [this] {
+            peer_ = UniqueFd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+            const auto hello = receive();
+            wire::HelloReply reply;
+            reply.version = 1;
+            reply.instance = fresh_id();
+            send({hello.request_id, reply});
+        });
+        Client client = Client::connect(std::move(options));
+        greeted.get();
+        return client;
+    }
+    wire::Request receive() {
+        std::vector<std::byte> buffer(1 << 20);
+        auto received = wire::receive_packet(peer_.get(), buffer);
+        if (!received || received->kind != wire::Received::Kind::Packet) {
+            throw std::runtime_error("stub: end");
+        }
+        auto request = wire::decode_request(std::span(buffer).first(received->size), received->fds.size());
+        if (!request) {
+            throw std::runtime_error("stub: " + request.error().error.message);
+        }
+        return std::move(*request);
+    }
+    void send(const wire::Packet& packet, std::initializer_list<int> fds = {}) {
+        std::string bytes;
+        wire::encode(packet, bytes);
+        [[maybe_unused]] const auto sent =
+            wire::send_packet(peer_.get(), std::as_bytes(std::span(bytes)), std::span(fds.begin(), fds.size()));
+    }
+    /// Grants an empty tensor.
+    void grant(const wire::Request& request, const wire::CapsuleId& capsule) {
+        wire::AttachReply reply;
+        reply.capsule = capsule;
+        reply.name = "stub";
+        reply.version = 1;
+        reply.descriptor = make_descriptor(0);
+        reply.placements = {{0, 0}};
+        send({request.request_id, reply});
+    }
+    bool readable(int ms) {
+        pollfd waiting{peer_.get(), POLLIN, 0};
+        return ::poll(&waiting, 1, ms) == 1;
+    }
+    int fd() const { return peer_.get(); }
+
+  private:
+    TemporaryDirectory directory_;
+    UniqueFd listener_;
+    UniqueFd peer_;
+};
+
+std::vector<std::uint8_t> long_descriptor(std::size_t size) {
+    std::string text = make_descriptor(0);
+    text[5] = 1;  // a later minor version may have appended something
+    text.resize(size, '\0');
+    const auto length = static_cast<std::uint32_t>(size);
+    std::memcpy(text.data() + 6, &length, sizeof length);
+    return {text.begin(), text.end()};
+}
+
+class Review : public ClientTest {};
+
+// F: a program's loop `while (dispatch(-1))` ends when the client is closed, whenever close comes.
+TEST_F(Review, DispatchAfterCloseDoesNotWait) {
+    Client client = connect(true);
+    client.close();
+    EXPECT_EQ(status_of([&] { client.dispatch(1000ms); }), HURRAY_ERR_CLOSED);
+}
+
+TEST(ReviewStub, ProducerLostRightAfterTheGrantIsNotMissed) {
+    StubDaemon stub;
+    Client client = stub.connect();
+    int missed = 0;
+    for (int i = 0; i < 300; ++i) {
+        auto daemon = std::async(std::launch::async, [&] {
+            const auto request = stub.receive();
+            const wire::CapsuleId capsule{0, fresh_id()};
+            stub.grant(request, capsule);
+            stub.send({0, wire::ProducerLost{capsule}});
+        });
+        Tensor tensor = client.attach("stub");
+        daemon.get();
+        for (int k = 0; k < 200 && tensor.state() == HURRAY_OK; ++k) {
+            std::this_thread::sleep_for(1ms);
+        }
+        missed += tensor.state() == HURRAY_OK ? 1 : 0;
+        if (missed > 3) break;
+        tensor.release();
+        const auto released = stub.receive();
+        stub.send({released.request_id, wire::Done{}});
+    }
+    EXPECT_EQ(missed, 0);
+}
+
+TEST(ReviewStub, FailedWatchCallsBackNoMore) {
+    StubDaemon stub;
+    ConnectOptions options;
+    options.dispatch_by_caller = true;
+    Client client = stub.connect(std::move(options));
+    auto daemon = std::async(std::launch::async, [&] {
+        const auto request = stub.receive();
+        wire::Watched present;
+        present.watch = std::get<wire::Watch>(request.message).watch;
+        present.what = wire::Watched::What::SnapshotEnd;
+        stub.send({0, present});
+        stub.send({request.request_id, Error{Errc::OverQuota, "no"}});
+    });
+    std::atomic<int> told{0};
+    const auto callback = [](const HurrayEvent*, void* context) { ++*static_cast<std::atomic<int>*>(context); };
+    std::uint64_t watch = 0;
+    EXPECT_EQ(hurray_client_watch(client.handle(), nullptr, callback, &told, &watch), HURRAY_ERR_OVER_QUOTA);
+    daemon.get();
+    client.dispatch();
+    EXPECT_EQ(told, 0) << "the context may be gone by now";
+}
+
+TEST(ReviewStub, InterruptedWatchIsTakenBackAtTheDaemon) {
+    StubDaemon stub;
+    ConnectOptions options;
+    options.interrupted = [] { return true; };
+    Client client = stub.connect(std::move(options));
+    struct sigaction action {};
+    action.sa_handler = [](int) {};
+    ::sigaction(SIGUSR1, &action, nullptr);
+    std::atomic<bool> done{false};
+    std::thread waiter([&] {
+        EXPECT_EQ(status_of([&] { auto w = client.watch("", [](const Event&) {}); }), HURRAY_ERR_INTERRUPTED);
+        done = true;
+    });
+    const auto request = stub.receive();
+    while (!done) {
+        ::pthread_kill(waiter.native_handle(), SIGUSR1);
+        std::this_thread::sleep_for(1ms);
+    }
+    waiter.join();
+    stub.send({request.request_id, wire::Done{}});  // it came before the Cancel
+    bool taken_back = false;
+    while (stub.readable(300)) {
+        taken_back |= std::holds_alternative<wire::Unwatch>(stub.receive().message);
+    }
+    EXPECT_TRUE(taken_back);
+}
+
+TEST_F(Review, UnwatchAfterCloseStillWaitsForTheCallback) {
+    Client client = connect();
+    std::latch inside(1);
+    std::latch go(1);
+    std::atomic<bool> left{false};
+    struct Context { std::latch *inside, *go; std::atomic<bool>* left; } context{&inside, &go, &left};
+    std::uint64_t watch = 0;
+    ASSERT_EQ(hurray_client_watch(client.handle(), nullptr, [](const HurrayEvent*, void* given) {
+        auto& c = *static_cast<Context*>(given);
+        c.inside->count_down();
+        c.go->wait();
+        *c.left = true;
+    }, &context, &watch), HURRAY_OK);
+    inside.wait();
+    client.close();
+    std::thread later([&] { std::this_thread::sleep_for(200ms); go.count_down(); });
+    hurray_client_unwatch(client.handle(), watch);
+    EXPECT_TRUE(left);
+    later.join();
+}
+
+TEST_F(Review, LibraryThreadsTakeNoSignalsOfTheProgram) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+        {
+            Client client = connect();
+            sigset_t set;
+            sigemptyset(&set);
+            sigaddset(&set, SIGUSR1);
+            ::pthread_sigmask(SIG_BLOCK, &set, nullptr);  // for a signalfd
+            ::kill(::getpid(), SIGUSR1);
+            std::this_thread::sleep_for(100ms);
+        }
+        ::_exit(0);
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    EXPECT_TRUE(WIFEXITED(status)) << "killed by signal " << WTERMSIG(status);
+}
+
+TEST_F(Review, InterruptedCallEndsSoThoughItsReplyCameMeanwhile) {
+    Client producer = connect();
+    ConnectOptions options;
+    options.address = daemon_.socket_path();
+    options.interrupted = [&] {
+        publish(producer, "late", 1, 1);
+        while (used(producer, "leases") == 0) {
+        }
+        std::this_thread::sleep_for(100ms);
+        return true;
+    };
+    Client consumer = Client::connect(std::move(options));
+    struct sigaction action {};
+    action.sa_handler = [](int) {};
+    ::sigaction(SIGUSR1, &action, nullptr);
+    std::thread waiter([&] {
+        AttachOptions attach;
+        attach.timeout = kForever;
+        EXPECT_EQ(status_of([&] { consumer.attach("late", attach); }), HURRAY_ERR_INTERRUPTED);
+    });
+    while (used(producer, "waiting") == 0) {
+        std::this_thread::yield();
+    }
+    std::this_thread::sleep_for(50ms);
+    ::pthread_kill(waiter.native_handle(), SIGUSR1);
+    waiter.join();
+}
+
+TEST_F(Review, ForkWhileOtherThreadsConnectAndDisconnect) {
+    std::atomic<bool> stop{false};
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 3; ++i) {
+        threads.emplace_back([&] {
+            while (!stop) {
+                Client client = connect(true);
+            }
+        });
+    }
+    int killed = 0;
+    for (int i = 0; i < 3000 && killed == 0; ++i) {
+        const pid_t child = ::fork();
+        if (child == 0) {
+            ::_exit(0);
+        }
+        int status = 0;
+        ::waitpid(child, &status, 0);
+        killed += WIFSIGNALED(status) ? 1 : 0;
+    }
+    stop = true;
+    for (auto& thread : threads) thread.join();
+    EXPECT_EQ(killed, 0);
+}
+
+TEST(ReviewStub, PacketThatNoSocketTakesFailsItsCallAlsoIfItHadToWait) {
+    StubDaemon stub;
+    Client client = stub.connect();
+    std::vector<std::thread> askers;
+    for (int i = 0; i < 400; ++i) {  // fills the socket
+        askers.emplace_back([&] { status_of([&] { client.list(std::string(200, 'x')); }); });
+    }
+    std::this_thread::sleep_for(500ms);
+    const std::uint64_t size = 0;
+    auto published = std::async(std::launch::async, [&] {
+        HurrayAllocation* allocation = nullptr;
+        EXPECT_EQ(hurray_client_allocate(client.handle(), &size, 1, nullptr, &allocation), HURRAY_OK);
+        const auto descriptor = long_descriptor(400'000);
+        const auto status = hurray_client_publish(client.handle(), "big", descriptor.data(), descriptor.size(), &allocation,
+                                                  nullptr, nullptr);
+        hurray_allocation_destroy(&allocation);
+        return status;
+    });
+    std::this_thread::sleep_for(200ms);
+    std::thread daemon([&] {
+        for (int i = 0; i < 400; ++i) {
+            const auto request = stub.receive();
+            stub.send({request.request_id, wire::ListReply{}});
+        }
+    });
+    daemon.join();
+    for (auto& asker : askers) asker.join();
+    EXPECT_EQ(published.wait_for(3s), std::future_status::ready) << "waits for ever";
+    client.close();
+    EXPECT_EQ(published.get(), HURRAY_ERR_LIMIT);
+}
+
+TEST_F(Review, DescriptorThatIsTooLongIsRefusedAndTheConnectionStands) {
+    Client client = connect();
+    const std::uint64_t size = 0;
+    for (const std::size_t length : {40'000UL, 70'000UL, 400'000UL}) {
+        HurrayAllocation* allocation = nullptr;
+        ASSERT_EQ(hurray_client_allocate(client.handle(), &size, 1, nullptr, &allocation), HURRAY_OK);
+        const auto descriptor = long_descriptor(length);
+        EXPECT_EQ(hurray_client_publish(client.handle(), "big", descriptor.data(), descriptor.size(), &allocation, nullptr,
+                                        nullptr), HURRAY_ERR_LIMIT) << length << hurray_last_error_message();
+        hurray_allocation_destroy(&allocation);
+    }
+    EXPECT_EQ(status_of([&] { client.list(); }), HURRAY_OK);
+}
+
+TEST_F(Review, AllocateWithoutFreeDescriptorsSaysLimit) {
+    Client client = connect(true);
+    rlimit limit{};
+    ::getrlimit(RLIMIT_NOFILE, &limit);
+    const rlimit none = {0, limit.rlim_max};
+    ::setrlimit(RLIMIT_NOFILE, &none);
+    HurrayAllocation* allocation = nullptr;
+    const std::uint64_t size = 16 << 20;
+    const auto status = hurray_client_allocate(client.handle(), &size, 1, nullptr, &allocation);
+    ::setrlimit(RLIMIT_NOFILE, &limit);
+    EXPECT_EQ(status, HURRAY_ERR_LIMIT) << hurray_last_error_message();
+}
+
+TEST_F(Review, CallbackThatForksEndsInTheChild) {
+    Client client = connect();
+    static std::atomic<pid_t> child{0};
+    Watch watch = client.watch("", [](const Event&) {
+        const pid_t pid = ::fork();
+        if (pid != 0) child = pid;
+    });
+    while (child == 0) std::this_thread::yield();
+    int status = 0;
+    pid_t ended = 0;
+    for (int i = 0; i < 100 && ended == 0; ++i) {
+        ended = ::waitpid(child, &status, WNOHANG);
+        std::this_thread::sleep_for(10ms);
+    }
+    EXPECT_EQ(ended, child.load()) << "spins";
+    if (ended == 0) {
+        std::ifstream stat("/proc/" + std::to_string(child) + "/stat");
+        std::string text;
+        std::getline(stat, text);
+        std::cerr << text << "\n";
+        ::kill(child, SIGKILL);
+        ::waitpid(child, nullptr, 0);
+    }
+}
+
+TEST_F(Review, EveryCallOfAForkedChildSaysForkedWhateverThreadsDid) {
+    Client client = connect();
+    std::atomic<bool> stop{false};
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 3; ++i) {
+        threads.emplace_back([&, i] {
+            while (!stop) {
+                publish(client, "busy/" + std::to_string(i), 1, 1);
+                auto watch = client.watch("", [](const Event&) {});
+            }
+        });
+    }
+    int stuck = 0;
+    int wrong = 0;
+    for (int i = 0; i < 400 && stuck == 0; ++i) {
+        Allocation allocation = client.allocate<float>({1});
+        const pid_t child = ::fork();
+        if (child == 0) {
+            int failures = 0;
+            failures |= status_of([&] { client.publish("c", std::move(allocation)); }) == HURRAY_ERR_FORKED ? 0 : 1;
+            failures |= status_of([&] { auto w = client.watch("", [](const Event&) {}); }) == HURRAY_ERR_FORKED ? 0 : 2;
+            failures |= hurray_client_unwatch(client.handle(), 1) == HURRAY_ERR_FORKED ? 0 : 4;
+            failures |= hurray_client_close(client.handle()) == HURRAY_OK ? 0 : 8;  // nothing to close here
+            ::_exit(failures);
+        }
+        int status = 0;
+        pid_t ended = 0;
+        for (int k = 0; k < 3000 && ended == 0; ++k) {
+            ended = ::waitpid(child, &status, WNOHANG);
+            if (ended == 0) std::this_thread::sleep_for(1ms);
+        }
+        if (ended == 0) {
+            ++stuck;
+            ::kill(child, SIGKILL);
+            ::waitpid(child, nullptr, 0);
+        } else {
+            wrong |= WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+        }
+    }
+    stop = true;
+    for (auto& thread : threads) thread.join();
+    EXPECT_EQ(stuck, 0);
+    EXPECT_EQ(wrong, 0) << "1 publish 2 watch 4 unwatch 8 close";
+}
+
+// A publish that runs while the client is closed leaves nothing attachable behind.
+TEST(ReviewStub, PublishThatIsOnItsWayWhenTheClientIsClosedIsWithdrawn) {
+    StubDaemon stub;
+    Client client = stub.connect();
+    auto published = std::async(std::launch::async, [&] {
+        return status_of([&] { client.publish("p", client.allocate<float>({1})); });
+    });
+    const auto request = stub.receive();
+    client.close();
+    EXPECT_EQ(published.get(), HURRAY_ERR_CLOSED);
+    stub.send({request.request_id, wire::PublishReply{1}});
+    bool withdrawn = false;
+    while (stub.readable(200)) {
+        withdrawn |= std::holds_alternative<wire::Withdraw>(stub.receive().message);
+    }
+    EXPECT_TRUE(withdrawn);
+}
+
+TEST_F(Review, PublishRacingWithCloseLeavesNothingAttachable) {
+    Client other = connect();
+    std::size_t left = 0;
+    for (int round = 0; round < 40 && left == 0; ++round) {
+        Client client = connect();
+        for (int i = 0; i < 200; ++i) {
+            publish(client, "old/" + std::to_string(i), 1, 1);
+        }
+        std::atomic<int> published{0};
+        std::vector<std::thread> publishers;
+        for (int t = 0; t < 4; ++t) {
+            publishers.emplace_back([&] {
+                while (status_of([&] { publish(client, "new/" + std::to_string(++published), 1, 1); }) == HURRAY_OK) {
+                }
+            });
+        }
+        while (published < 10) {
+            std::this_thread::yield();
+        }
+        client.close();
+        for (std::thread& publisher : publishers) {
+            publisher.join();
+        }
+        left = 1;
+        for (int k = 0; k < 200 && left != 0; ++k) {
+            left = 0;
+            for (const auto& info : other.list()) left += info.retired ? 0 : 1;
+            if (left != 0) std::this_thread::sleep_for(1ms);
+        }
+    }
+    EXPECT_EQ(left, 0U);
+}
+
+// What a hostile daemon can make a client keep.
+TEST(ReviewStub, ListOfEndlessEmptyPagesEnds) {
+    StubDaemon stub;
+    Client client = stub.connect();
+    std::atomic<bool> stop{false};
+    std::atomic<int> pages{0};
+    std::thread daemon([&] {
+        while (!stop && pages < 20000) {
+            if (!stub.readable(100)) continue;
+            const auto request = stub.receive();
+            wire::ListReply reply;
+            reply.cursor = "same";
+            ++pages;
+            if (pages == 20000) reply.cursor.clear();
+            stub.send({request.request_id, reply});
+        }
+    });
+    EXPECT_EQ(status_of([&] { client.list(); }), HURRAY_ERR_PROTOCOL);
+    stop = true;
+    daemon.join();
+    std::cerr << pages << " pages\n";
+}
+
+TEST(ReviewStub, EventsThatNobodyDispatchesTakeABoundedAmountOfMemory) {
+    StubDaemon stub;
+    ConnectOptions options;
+    options.dispatch_by_caller = true;
+    Client client = stub.connect(std::move(options));
+    std::thread daemon([&] {
+        const auto request = stub.receive();
+        const auto watch = std::get<wire::Watch>(request.message).watch;
+        stub.send({request.request_id, wire::Done{}});
+        const auto list = stub.receive();
+        for (int i = 0; i < 200'000; ++i) {
+            wire::Watched event;
+            event.watch = watch;
+            event.what = wire::Watched::What::Published;
+            event.capsule = {0, fresh_id()};
+            event.name = std::string(250, 'n');
+            stub.send({0, event});
+        }
+        stub.send({list.request_id, wire::ListReply{}});
+    });
+    Watch watch = client.watch("", [](const Event&) {});
+    client.list();
+    daemon.join();
+    std::ifstream file("/proc/self/statm");
+    std::size_t total = 0, resident = 0;
+    file >> total >> resident;
+    EXPECT_LT(resident / 256, 40U) << "MiB";
+    client.close();  // the stub does not answer the Unwatch
+}
+
+TEST(ReviewStub, EveryByteOfAGrantWrong) {
+    int survived = 0;
+    StubDaemon stub;
+    auto client = std::make_unique<Client>(stub.connect());
+    for (std::size_t at = 0; at < 220; ++at) {
+        auto daemon = std::async(std::launch::async, [&] {
+            const auto request = stub.receive();
+            TestTensor tensor = make_tensor("stub", 16, 1);
+            wire::AttachReply reply;
+            reply.capsule = {0, fresh_id()};
+            reply.name = "stub";
+            reply.version = 1;
+            reply.descriptor = tensor.publish.descriptor;
+            reply.segments = tensor.publish.segments;
+            reply.placements = tensor.publish.placements;
+            std::string bytes;
+            wire::encode(wire::Packet{request.request_id, reply}, bytes);
+            if (at < bytes.size()) bytes[at] = static_cast<char>(bytes[at] ^ (1 << (at % 8)));
+            const int fd = tensor.fd.get();
+            [[maybe_unused]] const auto sent = wire::send_packet(stub.fd(), std::as_bytes(std::span(bytes)), std::span(&fd, 1));
+            // whatever it made of it, no answer is left open
+            if (at < bytes.size()) ::shutdown(stub.fd(), SHUT_WR);
+        });
+        status_of([&] {
+            const Tensor tensor = client->attach("stub");
+            for (std::size_t i = 0; i < tensor.buffer_count(); ++i) {
+                for (const std::byte byte : tensor.buffer(i)) survived += static_cast<int>(byte);
+            }
+        });
+        daemon.get();
+        client.reset();
+        client = std::make_unique<Client>(stub.connect());
+    }
+    EXPECT_LT(count_open_descriptors(), 30U);
+}
+
+TEST(ReviewStub, WrongDescriptorsAreRefused) {
+    StubDaemon stub;
+    Client client = stub.connect();
+    UniqueFd file(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
+    UniqueFd memfd_unsealed = make_memfd({.size = 4096, .seals = 0});
+    UniqueFd memfd_sparse = make_memfd({.size = 4096, .reserve = false});
+    UniqueFd memfd_small = make_memfd({.size = 8192});
+    for (const int fd : {file.get(), memfd_unsealed.get(), memfd_sparse.get(), memfd_small.get(), stub.fd()}) {
+        auto daemon = std::async(std::launch::async, [&] {
+            const auto request = stub.receive();
+            TestTensor tensor = make_tensor("stub", 16, 1);
+            wire::AttachReply reply;
+            reply.capsule = {0, fresh_id()};
+            reply.name = "stub";
+            reply.version = 1;
+            reply.descriptor = tensor.publish.descriptor;
+            reply.segments = tensor.publish.segments;
+            reply.placements = tensor.publish.placements;
+            stub.send({request.request_id, reply}, {fd});
+            const auto released = stub.receive();
+            EXPECT_TRUE(std::holds_alternative<wire::Release>(released.message));
+            stub.send({released.request_id, wire::Done{}});
+        });
+        EXPECT_EQ(status_of([&] { client.attach("stub"); }), HURRAY_ERR_PROTOCOL);
+        daemon.get();
+    }
+}
+
+// Everything at once; for tsan.
+TEST_F(Review, Stress) {
+    const char* given = std::getenv("HURRAY_TEST_ROUNDS");
+    const int rounds = given != nullptr ? std::atoi(given) : 100;
+    Client producer = connect();
+    publish(producer, "base", 8, 1);
+    struct sigaction action {};
+    action.sa_handler = [](int) {};
+    ::sigaction(SIGUSR1, &action, nullptr);
+    ConnectOptions options;
+    options.address = daemon_.socket_path();
+    options.dispatch_by_caller = true;
+    std::atomic<int> asked{0};
+    options.interrupted = [&] { return ++asked % 3 == 0; };
+    Client client = Client::connect(std::move(options));
+    std::atomic<bool> stop{false};
+    std::thread dispatcher([&] {
+        while (!stop) {
+            status_of([&] { client.dispatch(20ms); });
+        }
+    });
+    std::vector<std::thread> workers;
+    for (int i = 0; i < 7; ++i) {
+        workers.emplace_back([&, i] {
+            for (int round = 0; round < rounds; ++round) {
+                status_of([&] {
+                    switch ((i + round) % 7) {
+                        case 0: {
+                            PublishOptions publish_options;
+                            publish_options.tell_opened = true;
+                            publish_options.on_event = [&](const Event& event) {
+                                if (event.kind == HURRAY_EVENT_LEASE_OPENED) status_of([&] { client.list("nothing"); });
+                            };
+                            publish(client, "s/" + std::to_string(i), 2, 7, std::move(publish_options));
+                            break;
+                        }
+                        case 1:
+                            client.attach("base").release();
+                            break;
+                        case 2: {
+                            AttachOptions attach;
+                            attach.timeout = 5ms;
+                            client.attach("never", attach);
+                            break;
+                        }
+                        case 3: {
+                            auto slot = std::make_shared<std::optional<Watch>>();
+                            std::atomic<bool> seen{false};
+                            slot->emplace(client.watch("s/", [&](const Event&) { seen = true; }));
+                            client.list();
+                            slot->reset();
+                            break;
+                        }
+                        case 4:
+                            client.attach("s/" + std::to_string(round % 7)).release();
+                            break;
+                        case 5: {
+                            std::optional<Tensor> tensor;
+                            {
+                                Client guest = connect(round % 2 == 0);
+                                tensor = guest.attach("base");
+                            }
+                            break;
+                        }
+                        default:
+                            client.status();
+                    }
+                });
+            }
+        });
+    }
+    std::atomic<bool> done{false};
+    std::thread interrupter([&] {
+        while (!done) {
+            for (auto& worker : workers) ::pthread_kill(worker.native_handle(), SIGUSR1);
+            ::pthread_kill(dispatcher.native_handle(), SIGUSR1);
+            std::this_thread::sleep_for(2ms);
+        }
+    });
+    // Joined only once the interrupter is gone, so that it signals living threads.
+    std::this_thread::sleep_for(std::chrono::milliseconds(rounds * 5));
+    done = true;
+    interrupter.join();
+    for (auto& worker : workers) worker.join();
+    stop = true;
+    dispatcher.join();
+    client.close();
+    while (used(producer, "leases") != 0 || used(producer, "waiting") != 0) std::this_thread::sleep_for(1ms);
+    EXPECT_GT(asked, 0);
+}
+
+TEST(ReviewStub, EventsBeforeThePublishIsAnsweredAreNotTold) {
+    StubDaemon stub;
+    ConnectOptions options;
+    options.dispatch_by_caller = true;
+    Client client = stub.connect(std::move(options));
+    auto daemon = std::async(std::launch::async, [&] {
+        const auto request = stub.receive();
+        const auto id = std::get<wire::Publish>(request.message).capsule;
+        stub.send({0, wire::Ended{{static_cast<std::uint32_t>(::geteuid()), id}, true}});
+        stub.send({request.request_id, Error{Errc::OverQuota, "no"}});
+    });
+    HurrayAllocation* allocation = nullptr;
+    const std::uint64_t size = 0;
+    ASSERT_EQ(hurray_client_allocate(client.handle(), &size, 1, nullptr, &allocation), HURRAY_OK);
+    std::atomic<int> told{0};
+    HurrayPublishOptions c_options{};
+    c_options.struct_size = sizeof c_options;
+    c_options.context = &told;
+    c_options.on_event = [](const HurrayEvent*, void* context) { ++*static_cast<std::atomic<int>*>(context); };
+    const std::string descriptor = make_descriptor(0);
+    EXPECT_EQ(hurray_client_publish(client.handle(), "p", reinterpret_cast<const std::uint8_t*>(descriptor.data()),
+                                    descriptor.size(), &allocation, &c_options, nullptr), HURRAY_ERR_OVER_QUOTA);
+    daemon.get();
+    client.dispatch();
+    EXPECT_EQ(told, 0);
+    hurray_allocation_destroy(&allocation);
+}
+
+TEST(ReviewStub, PollFdIsReadableOnceTheConnectionHasEnded) {
+    auto stub = std::make_unique<StubDaemon>();
+    ConnectOptions options;
+    options.dispatch_by_caller = true;
+    int told = 0;
+    options.on_event = [&](const Event&) { ++told; };
+    Client client = stub->connect(std::move(options));
+    stub.reset();
+    EXPECT_TRUE(client.dispatch(1000ms));
+    EXPECT_EQ(told, 1);
+    pollfd ready{client.poll_fd(), POLLIN, 0};
+    EXPECT_EQ(::poll(&ready, 1, 100), 1) << "an event loop without on_event never learns of it";
+}
+
+TEST_F(Review, StoppedDaemonNeverBlocksReleasesAndAllAreSaidLater) {
+    Client producer = connect();
+    Client consumer = connect();
+    publish(producer, "many", 1, 1);
+    std::vector<Tensor> tensors;
+    for (int i = 0; i < 6000; ++i) tensors.push_back(consumer.attach("many"));
+    ::kill(daemon_.pid(), SIGSTOP);
+    for (auto& tensor : tensors) tensor.release();
+    { Client gone = std::move(consumer); }
+    ::kill(daemon_.pid(), SIGCONT);
+    for (int i = 0; i < 3000 && used(producer, "leases") != 0; ++i) std::this_thread::sleep_for(1ms);
+    EXPECT_EQ(used(producer, "leases"), 0U);
+    EXPECT_EQ(used(producer, "clients"), 1U);
+}
+
+std::size_t lines(const char* path) {
+    std::ifstream file(path);
+    std::string line;
+    std::size_t count = 0;
+    while (std::getline(file, line)) ++count;
+    return count;
+}
+std::size_t rss_kib() {
+    std::ifstream file("/proc/self/status");
+    std::string key;
+    std::size_t value = 0;
+    while (file >> key) {
+        if (key == "VmRSS:") { file >> value; return value; }
+    }
+    return 0;
+}
+std::size_t threads() {
+    std::ifstream file("/proc/self/status");
+    std::string key;
+    std::size_t value = 0;
+    while (file >> key) {
+        if (key == "Threads:") { file >> value; return value; }
+    }
+    return 0;
+}
+
+TEST_F(Review, TenThousandRoundsLeaveNothing) {
+    Client producer = connect();
+    Client consumer = connect();
+    std::size_t fds = 0, maps = 0, rss = 0;
+    for (int i = 0; i < 10'000; ++i) {
+        if (i == 2000) { fds = count_open_descriptors(); maps = lines("/proc/self/maps"); rss = rss_kib(); }
+        publish(producer, "round", 1, 1);
+        Tensor tensor = consumer.attach("round");
+        if (i % 10 == 0) {
+            std::optional<Tensor> outlived;
+            { Client guest = connect(i % 20 == 0); outlived = guest.attach("round"); auto w = guest.watch("", [](const Event&) {}); }
+        }
+    }
+    std::this_thread::sleep_for(300ms);
+    std::cerr << "fds " << fds << " -> " << count_open_descriptors() << ", maps " << maps << " -> " << lines("/proc/self/maps")
+              << ", rss " << rss << " -> " << rss_kib() << " KiB, threads " << threads() << "\n";
+}
+
+}  // namespace
+}  // namespace hurray::test

@@ -1,0 +1,23 @@
+#pragma once
+
+namespace hurray::test {
+
+/// Whether this is built with the address sanitizer (and, in the presets, with the undefined behaviour sanitizer).
+#if defined(__SANITIZE_ADDRESS__)
+inline constexpr bool kIsSanitized = true;
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+inline constexpr bool kIsSanitized = true;
+#else
+inline constexpr bool kIsSanitized = false;
+#endif
+#else
+inline constexpr bool kIsSanitized = false;
+#endif
+
+/// Why tests that use up the descriptors of their process are skipped then.
+inline constexpr const char* kNoDescriptorsLeftNote =
+    "the undefined behaviour sanitizer opens a pipe to look at an object's type, and reports a false one when no "
+    "descriptor is left";
+
+}  // namespace hurray::test
