@@ -2,6 +2,7 @@
 #include <atomic>
 #include <csignal>
 #include <random>
+#include <stdexcept>
 #include <thread>
 
 #include <fcntl.h>
@@ -40,6 +41,9 @@ class Lifetime : public ClientTest {
     }
 
     static void kill_now(pid_t child) {
+        if (child <= 0) {
+            throw std::runtime_error("there is no child");  // and never kill(-1)
+        }
         ::kill(child, SIGKILL);
         ::waitpid(child, nullptr, 0);
     }
@@ -273,6 +277,7 @@ TEST_F(Lifetime, ForkedChildDoesNotKeepItsDeadParentsLeasesAlive) {
     while (log.count(HURRAY_EVENT_LEASE_LOST) == 0) {
         ASSERT_TRUE(producer.dispatch(kWatchdog));
     }
+    ASSERT_GT(child, 0);
     ::kill(child, SIGKILL);
     ::close(said[0]);
     ::close(said[1]);

@@ -121,6 +121,9 @@ std::string DaemonProcess::next_notification() {
 }
 
 int DaemonProcess::end(int signal) {
+    if (pid_ <= 0) {
+        throw std::runtime_error("hurrayd has ended already");  // and never kill(-1)
+    }
     ::kill(pid_, signal);
     const int status = wait_for_end(pid_);
     pid_ = -1;
