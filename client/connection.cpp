@@ -168,8 +168,6 @@ Result<std::unique_ptr<Connection>> Connection::open(const Address& address, Dea
     if (auto greeted = connection->greet(greeting); !greeted) {
         return fail(std::move(greeted.error()));
     }
-    Lock lock(connection->mutex_);
-    connection->update_interest(lock);
     return connection;
 }
 
@@ -639,11 +637,14 @@ void Connection::end(Lock& lock, Error reason) {
 }
 
 void Connection::update_interest([[maybe_unused]] Lock& held) {
+    if (end_ || (!pump_sleeps_ && !poll_fd_is_out_)) {
+        return;  // nobody looks; the pump sees to it before it goes to sleep
+    }
     std::uint32_t interest = 0;
     if (waiters_ == 0) {
         interest = outgoing_.empty() ? EPOLLIN : EPOLLIN | EPOLLOUT;
     }
-    if (interest == interest_ || end_) {
+    if (interest == interest_) {
         return;
     }
     interest_ = interest;
@@ -673,10 +674,13 @@ void Connection::wake_pump([[maybe_unused]] Lock& held) noexcept {
 bool Connection::pump(Lock& lock, Deadline deadline) {
     epoll_event events[2];
     const int timeout = notices_.empty() ? poll_timeout(deadline) : 0;
+    pump_sleeps_ = true;
+    update_interest(lock);
     lock.unlock();
     const int ready = ::epoll_wait(epoll_.get(), events, 2, timeout);
     const bool signalled = ready < 0 && errno == EINTR;
     lock.lock();
+    pump_sleeps_ = false;
     if (wake_set_) {
         clear_eventfd(wake_.get());
         wake_set_ = false;
@@ -801,6 +805,13 @@ void Connection::outlive_client(std::shared_ptr<void> owner) {
     } catch (const std::system_error&) {
         // No thread to be had: the contexts own the connection, and send their releases themselves.
     }
+}
+
+int Connection::poll_fd() {
+    Lock lock(mutex_);
+    poll_fd_is_out_ = true;
+    update_interest(lock);
+    return epoll_.get();
 }
 
 bool Connection::has_ended() const {
