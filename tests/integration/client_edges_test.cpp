@@ -327,6 +327,9 @@ TEST_F(Edges, DescriptorThatIsTooLongIsRefusedAndTheConnectionStands) {
 }
 
 TEST_F(Edges, AllocateWithoutFreeDescriptorsSaysLimit) {
+    if (kIsSanitized) {
+        GTEST_SKIP() << kNoDescriptorsLeftNote;
+    }
     Client client = connect(true);
     rlimit limit{};
     ::getrlimit(RLIMIT_NOFILE, &limit);
@@ -617,16 +620,18 @@ TEST_F(Edges, StoppedDaemonNeverBlocksReleasesAndAllAreSaidLater) {
     for (auto& tensor : tensors) tensor.release();
     { Client gone = std::move(consumer); }
     ::kill(daemon_.pid(), SIGCONT);
-    for (int i = 0; i < 3000 && used(producer, "leases") != 0; ++i) std::this_thread::sleep_for(1ms);
-    EXPECT_EQ(used(producer, "leases"), 0U);
-    EXPECT_EQ(used(producer, "clients"), 1U);
+    while (used(producer, "leases") != 0 || used(producer, "clients") != 1) {
+        std::this_thread::yield();
+    }
 }
 
-std::size_t lines(const char* path) {
-    std::ifstream file(path);
-    std::string line;
+/// Segments of shared memory that this process has mapped.
+std::size_t mapped_segments() {
+    std::ifstream maps("/proc/self/maps");
     std::size_t count = 0;
-    while (std::getline(file, line)) ++count;
+    for (std::string line; std::getline(maps, line);) {
+        count += line.find("memfd:hurray") != std::string::npos ? 1U : 0U;
+    }
     return count;
 }
 std::size_t rss_kib() {
@@ -643,7 +648,7 @@ TEST_F(Edges, TenThousandRoundsLeaveNothing) {
     Client consumer = connect();
     std::size_t fds = 0, maps = 0, rss = 0;
     for (int i = 0; i < 10'000; ++i) {
-        if (i == 2000) { fds = count_open_descriptors(); maps = lines("/proc/self/maps"); rss = rss_kib(); }
+        if (i == 2000) { fds = count_open_descriptors(); maps = mapped_segments(); rss = rss_kib(); }
         publish(producer, "round", 1, 1);
         Tensor tensor = consumer.attach("round");
         if (i % 10 == 0) {
@@ -655,7 +660,7 @@ TEST_F(Edges, TenThousandRoundsLeaveNothing) {
     while (used(producer, "leases") != 0 || count_open_descriptors() > fds) {
         std::this_thread::yield();
     }
-    EXPECT_LE(lines("/proc/self/maps"), maps + 8);  // the allocator's own come and go
+    EXPECT_LE(mapped_segments(), maps + 4);  // a replaced one may be on its way out
     if (!kIsSanitized) {
         EXPECT_LT(rss_kib(), rss + 8 * 1024);
     }
