@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstring>
 #include <new>
+#include <system_error>
 #include <utility>
 
 #include <fcntl.h>
@@ -167,8 +168,6 @@ Result<std::unique_ptr<Connection>> Connection::open(const Address& address, Dea
     if (auto greeted = connection->greet(greeting); !greeted) {
         return fail(std::move(greeted.error()));
     }
-    Lock lock(connection->mutex_);
-    connection->update_interest(lock);
     return connection;
 }
 
@@ -239,7 +238,7 @@ void Connection::set_sink(EventSink* sink) {
 
 Result<Connection::Reply> Connection::call(wire::RequestMessage message, const CallOptions& options) {
     if (in_child()) {
-        return fail(Errc::Forked, "this client belongs to the parent process: connect again in the child");
+        return fail(forked());
     }
     Call call;
     call.options = &options;
@@ -638,11 +637,14 @@ void Connection::end(Lock& lock, Error reason) {
 }
 
 void Connection::update_interest([[maybe_unused]] Lock& held) {
+    if (end_ || (!pump_sleeps_ && !poll_fd_is_out_)) {
+        return;  // nobody looks; the pump sees to it before it goes to sleep
+    }
     std::uint32_t interest = 0;
     if (waiters_ == 0) {
         interest = outgoing_.empty() ? EPOLLIN : EPOLLIN | EPOLLOUT;
     }
-    if (interest == interest_ || end_) {
+    if (interest == interest_) {
         return;
     }
     interest_ = interest;
@@ -672,10 +674,13 @@ void Connection::wake_pump([[maybe_unused]] Lock& held) noexcept {
 bool Connection::pump(Lock& lock, Deadline deadline) {
     epoll_event events[2];
     const int timeout = notices_.empty() ? poll_timeout(deadline) : 0;
+    pump_sleeps_ = true;
+    update_interest(lock);
     lock.unlock();
     const int ready = ::epoll_wait(epoll_.get(), events, 2, timeout);
     const bool signalled = ready < 0 && errno == EINTR;
     lock.lock();
+    pump_sleeps_ = false;
     if (wake_set_) {
         clear_eventfd(wake_.get());
         wake_set_ = false;
@@ -706,14 +711,14 @@ std::size_t Connection::run_notices(Lock& lock) {
 
 Result<std::size_t> Connection::dispatch(Deadline deadline) {
     if (in_child()) {
-        return fail(Errc::Forked, "this client belongs to the parent process: connect again in the child");
+        return fail(forked());
     }
     Lock lock(mutex_);
     bool looked = false;
     for (;;) {
         const std::size_t told = run_notices(lock);
         if (in_child()) {
-            return fail(Errc::Forked, "this client belongs to the parent process: connect again in the child");
+            return fail(forked());
         }
         if (told > 0) {
             return told;
@@ -759,9 +764,15 @@ void Connection::run_background_pump() {
     }
 }
 
-void Connection::start_background_pump() {
+Result<void> Connection::start_background_pump() {
     const SignalsBlocked blocked;
-    pump_ = std::thread([this] { run_background_pump(); });
+    try {
+        pump_ = std::thread([this] { run_background_pump(); });
+    } catch (const std::system_error& error) {
+        return fail_os(Errc::Limit, error.code().value(),
+                       std::string("cannot start the client's thread: ") + std::strerror(error.code().value()));
+    }
+    return {};
 }
 
 void Connection::stop_background_pump() {
@@ -789,7 +800,18 @@ void Connection::outlive_client(std::shared_ptr<void> owner) {
         }
     }
     const SignalsBlocked blocked;
-    std::thread([this, owner = std::move(owner)] { run_background_pump(); }).detach();
+    try {
+        std::thread([this, owner = std::move(owner)] { run_background_pump(); }).detach();
+    } catch (const std::system_error&) {
+        // No thread to be had: the contexts own the connection, and send their releases themselves.
+    }
+}
+
+int Connection::poll_fd() {
+    Lock lock(mutex_);
+    poll_fd_is_out_ = true;
+    update_interest(lock);
+    return epoll_.get();
 }
 
 bool Connection::has_ended() const {

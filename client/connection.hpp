@@ -47,8 +47,8 @@ class EventSink {
 /// is their turn to read. Only while nobody waits the *pump* reads: a background thread, or the user in dispatch(). At most
 /// one thread reads at a time (`reading_`), which keeps the order of events.
 ///
-/// The pump sleeps in an epoll over the socket and an eventfd (`wake_`) that is set while notices are queued. While somebody
-/// waits for a reply, the socket is out of that epoll, so that the pump is not woken for what is not its own; a waiter that
+/// The pump sleeps in an epoll over the socket and an eventfd (`wake_`) that is set while notices are queued. If somebody waits
+/// for a reply meanwhile, the socket is out of that epoll, so that the pump is not woken for what is not its own; a waiter that
 /// reads an event wakes the pump for it. A reader sleeps in a poll over the socket and another eventfd (`kick_`), with which
 /// others tell it that its call has been ended or that there is something to be written.
 ///
@@ -109,7 +109,8 @@ class Connection final {
     /// post() go on.
     void close_calls();
 
-    void start_background_pump();
+    /// Fails: Limit (threads of this process or user).
+    [[nodiscard]] Result<void> start_background_pump();
     /// Ends the background pump and waits for it, if there is one.
     void stop_background_pump();
     /// For when the client object goes: lets a pump of its own serve the connection until its last lease is released and all
@@ -117,7 +118,7 @@ class Connection final {
     void outlive_client(std::shared_ptr<void> owner);
 
     /// Descriptor to poll: the pump has work. A loan.
-    [[nodiscard]] int poll_fd() const noexcept { return epoll_.get(); }
+    [[nodiscard]] int poll_fd();
 
     /// Does the pump's work on this thread until the user was told something, or `deadline`. Returns how many notices told
     /// something. Fails: Interrupted; Closed, by close_calls() meanwhile; ConnectionLost, once nothing is left to tell; Forked.
@@ -199,6 +200,8 @@ class Connection final {
     std::deque<Notice> notices_;
     bool wake_set_ = false;
     std::uint32_t interest_ = 0;        ///< what the pump's epoll waits for on the socket
+    bool pump_sleeps_ = false;          ///< in its epoll
+    bool poll_fd_is_out_ = false;       ///< the user may be polling the epoll at any time
     std::size_t open_leases_ = 0;
     bool stop_pump_ = false;
     bool outlives_client_ = false;

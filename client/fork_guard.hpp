@@ -3,6 +3,8 @@
 #include <array>
 #include <cstdint>
 
+#include "libhurray/base/result.hpp"
+
 /// What becomes of connections in a forked child.
 ///
 /// A child that held its parent's socket would keep a dead parent's leases alive, and close-on-exec does not act on fork.
@@ -12,6 +14,9 @@ namespace hurray::client {
 
 /// Grows by one in each forked child. Threads: any. Never blocks.
 [[nodiscard]] std::uint32_t fork_generation() noexcept;
+
+/// What every call of a forked child fails with.
+[[nodiscard]] Error forked();
 
 /// Closes descriptors in a forked child, for an object that owns them: its last member, so that it stands on the books only
 /// while they are open.

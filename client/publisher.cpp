@@ -64,7 +64,7 @@ std::size_t Publisher::Hash::operator()(const wire::Id16& id) const noexcept {
 Result<Publisher::Published> Publisher::publish(Connection& connection, std::span<const std::uint8_t> descriptor,
                                                 Allocation& allocation, const PublishTerms& terms) {
     if (connection.in_child()) {
-        return fail(Errc::Forked, "this client belongs to the parent process: connect again in the child");
+        return fail(forked());
     }
     if (allocation.maybe_published) {
         return fail_field(Errc::InvalidArgument, "allocation",

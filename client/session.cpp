@@ -26,7 +26,9 @@ Result<std::shared_ptr<Session>> Session::open(const SessionOptions& options) {
     session->connection_ = std::move(*connection);
     session->connection_->set_sink(session.get());
     if (!options.dispatch_by_caller) {
-        session->connection_->start_background_pump();
+        if (auto started = session->connection_->start_background_pump(); !started) {
+            return fail(std::move(started.error()));
+        }
     }
     return session;
 }

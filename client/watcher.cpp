@@ -34,7 +34,7 @@ Result<std::uint64_t> Watcher::watch(Connection& connection, std::string pattern
         return fail(std::move(checked.error()));
     }
     if (connection.in_child()) {
-        return fail(Errc::Forked, "this client belongs to the parent process: connect again in the child");
+        return fail(forked());
     }
     auto made = std::make_shared<Watch>();
     made->callback = callback;
@@ -69,7 +69,7 @@ void Watcher::silence(Watch& watch) {
 
 Result<void> Watcher::unwatch(Connection& connection, std::uint64_t watch) {
     if (connection.in_child()) {
-        return fail(Errc::Forked, "this client belongs to the parent process: connect again in the child");
+        return fail(forked());
     }
     std::shared_ptr<Watch> found;
     {
@@ -96,9 +96,23 @@ void Watcher::on_watched(wire::Watched&& event, std::vector<Notice>& notices) {
         watch = found->second;
     }
     EventRecord record{to_kind(event.what), 0, HURRAY_OK, event.capsule, event.version, 0, std::move(event.name)};
+    {
+        const std::lock_guard lock(watch->mutex);
+        if (watch->gap || watch->cancelled) {
+            return;
+        }
+        if (watch->untold == kMostUntold) {
+            watch->gap = true;
+            record = EventRecord{};
+            record.kind = HURRAY_EVENT_GAP;
+        }
+        ++watch->untold;
+    }
     notices.push_back([watch = std::move(watch), record = std::move(record)] {
         {
             const std::lock_guard lock(watch->mutex);
+            --watch->untold;
+            watch->gap = watch->gap && record.kind != HURRAY_EVENT_GAP;
             if (watch->cancelled) {
                 return false;
             }

@@ -19,9 +19,14 @@ namespace hurray::client {
 
 /// The watches of one session.
 ///
+/// Events wait until their callback has run. Of one watch at most `kMostUntold` do; what comes beyond is dropped, and the user
+/// is told of it by one GAP.
+///
 /// Threads: any. Events come from whichever thread reads the connection.
 class Watcher {
   public:
+    static constexpr std::size_t kMostUntold = 4096;
+
     /// Returns the watch's number. Fails: InvalidArgument (pattern); what the daemon says.
     [[nodiscard]] Result<std::uint64_t> watch(Connection& connection, std::string pattern, HurrayEventFn callback,
                                               void* context);
@@ -43,6 +48,8 @@ class Watcher {
         std::mutex mutex;
         std::condition_variable idle;
         bool cancelled = false;
+        bool gap = false;         ///< a GAP is waiting to be told: until then all is dropped
+        std::size_t untold = 0;   ///< events that wait for the callback
         std::thread::id running;  ///< the thread inside the callback, if any
     };
 

@@ -41,7 +41,7 @@ HurrayStatus hurray_client_allocate(HurrayClient* client, const uint64_t* byte_s
             return checked;
         }
         if (client->session->connection().in_child()) {
-            return fail(Errc::Forked, "this client belongs to the parent process: connect again in the child");
+            return fail(forked());
         }
         auto allocation = Allocation::create(std::span(byte_sizes, count));
         if (!allocation) {

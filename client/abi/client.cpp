@@ -124,7 +124,7 @@ HurrayStatus hurray_client_poll_fd(HurrayClient* client, int32_t* out) {
             return fail(Errc::Unsupported, "the client dispatches by itself; connect with DISPATCH_BY_CALLER to do it");
         }
         if (client->session->connection().in_child()) {
-            return fail(Errc::Forked, "this client belongs to the parent process: connect again in the child");
+            return fail(forked());
         }
         *out = client->session->connection().poll_fd();
         return {};

@@ -11,6 +11,7 @@
 #include "client/abi/handles.hpp"
 #include "client/abi/options.hpp"
 #include "client/event.hpp"
+#include "libhurray/format/descriptor_reader.hpp"
 
 using namespace hurray;
 using namespace hurray::client;
@@ -60,29 +61,41 @@ Result<void> publish(HurrayClient& client, std::span<const std::uint8_t> descrip
     return {};
 }
 
-/// Copies each buffer of `list` into the allocation's, which was made for it.
-Result<Allocation> copy_of(const HurrayBufferList& list) {
+/// Copies what `descriptor` names of each buffer of `list` into memory that can be shared; not a byte more.
+Result<Allocation> copy_of(const HurrayBufferList& list, std::span<const std::uint8_t> descriptor) {
+    const auto view = decode_descriptor(descriptor);
+    if (!view) {
+        return fail(to_error(view.error()));
+    }
+    const BufferTable& table = view->buffers;
     std::uint64_t count = 0;
     hurray_buffer_list_len(&list, &count);
-    if (count == 0 || count > HURRAY_MAX_BUFFERS) {
+    if (count != table.size()) {
         return fail_field(Errc::InvalidArgument, "buffers",
-                          "has " + std::to_string(count) + " buffers; a tensor has 1 to 255");
+                          "has " + std::to_string(count) + " buffers, the descriptor " + std::to_string(table.size()));
     }
-    std::vector<std::uint64_t> sizes(count);
-    std::vector<const void*> data(count);
-    for (std::uint64_t i = 0; i < count; ++i) {
+    std::vector<std::uint64_t> sizes(table.size());
+    std::vector<const void*> data(table.size());
+    for (std::size_t i = 0; i < table.size(); ++i) {
         HurrayBuffer* buffer = nullptr;
         void* pointer = nullptr;
+        std::uint64_t size = 0;
         std::uint8_t device = 0;
         hurray_buffer_list_get(&list, i, &buffer);
-        hurray_buffer_byte_size(buffer, &sizes[i]);
+        hurray_buffer_byte_size(buffer, &size);
         hurray_buffer_data_ptr(buffer, &pointer);
         hurray_buffer_device_tag(buffer, &device);
         if (device != HURRAY_DEVICE_CPU) {
             return fail_field(Errc::Unsupported, "buffers",
                               "buffer " + std::to_string(i) + " is in device memory, which is not supported yet");
         }
+        sizes[i] = table[i].byte_size;
         data[i] = pointer;
+        if (size < sizes[i]) {
+            return fail_field(Errc::InvalidArgument, "buffers",
+                              "buffer " + std::to_string(i) + " has " + std::to_string(size) +
+                                  " bytes, the descriptor's " + std::to_string(sizes[i]));
+        }
     }
     auto allocation = Allocation::create(sizes);
     if (allocation) {
@@ -163,7 +176,7 @@ HurrayStatus hurray_client_publish_list(HurrayClient* client, const char* name, 
         if (auto checked = check_info_out(out); !checked) {
             return checked;
         }
-        auto allocation = copy_of(*buffers);
+        auto allocation = copy_of(*buffers, std::span(descriptor, descriptor_len));
         if (!allocation) {
             return fail(std::move(allocation.error()));
         }

@@ -13,18 +13,21 @@
  *  C2  `timeout_ms`: 0 answers at once, -1 waits for ever, anything else below 0 is HURRAY_ERR_INVALID_ARGUMENT.
  *  C3  Any thread may use a HurrayClient at any time, except to destroy it. Other handles: one thread at a time.
  *  C4  Callbacks hold no lock of the library, so they may call it. Their arguments live for the call. They run on the
- *      client's own thread, or in hurray_client_dispatch if the client was connected with DISPATCH_BY_CALLER.
+ *      client's own thread, where the program's signals are blocked, or in hurray_client_dispatch if the client was connected
+ *      with DISPATCH_BY_CALLER. Those of a capsule may run before the call that publishes it has returned.
  *  C5  Descriptors of files that are passed in stay the caller's.
  *  C6  Nothing is copied unless the caller says COPY.
  *  C7  Publishing takes the allocation: write to it no more. Consumers see every byte that is written later.
  *  C8  Finalizers may destroy any handle but a client from any thread: that never blocks and takes no lock that user
  *      code can hold.
  *  C9  Blocking calls ask the client's `interrupted` callback whenever a signal interrupts them; if it returns non-zero
- *      the call ends with HURRAY_ERR_INTERRUPTED, and nothing was acquired.
- *  C10 After fork, the child can't use the parent's client: calls give HURRAY_ERR_FORKED. Destroying handles there frees
- *      the child's memory without touching the parent's leases. Inherited views may be read while the parent holds them.
+ *      the call ends with HURRAY_ERR_INTERRUPTED, and nothing was acquired. Publishing does not ask: it is no wait, and given
+ *      up half-way it would leave open whose the memory is.
+ *  C10 After fork, the child can't use the parent's client: calls give HURRAY_ERR_FORKED (close and destroy: HURRAY_OK, and
+ *      nothing happens). Destroying handles there frees the child's memory without touching the parent's leases. Inherited
+ *      views may be read while the parent holds them; the memory of what the parent had published stays mapped in the child.
  *  C11 Names are UTF-8, 1 to 255 bytes, segments separated by '/', none of them empty, "." or "..", no control
- *      characters. A pattern is a name, or a prefix that ends in '/', or empty for everything.
+ *      characters; longer ones are HURRAY_ERR_LIMIT, others HURRAY_ERR_INVALID_ARGUMENT. A pattern is a name, or a prefix that ends in '/', or empty for everything.
  *
  * Errors that nearly every call with a client can give, not repeated below: HURRAY_ERR_NULL_POINTER,
  * HURRAY_ERR_INVALID_ARGUMENT, HURRAY_ERR_CONNECTION_LOST, HURRAY_ERR_CLOSED (after hurray_client_close),
@@ -96,7 +99,7 @@ typedef enum HurrayEventKind {
     HURRAY_EVENT_PUBLISHED = 9,     /* can be attached from now on */
     HURRAY_EVENT_RETIRED = 10,      /* withdrawn or replaced: can't be attached any more */
     HURRAY_EVENT_PRODUCER_LOST = 11, /* its producer's connection ended; it can't be attached any more */
-    HURRAY_EVENT_GAP = 12
+    HURRAY_EVENT_GAP = 12           /* events were left out, since too many waited to be told: list anew */
 } HurrayEventKind;
 
 #define HURRAY_EVENT_FLAG_REUSABLE 0x1u /* ENDED: nobody can be reading the memory any more */
@@ -282,6 +285,7 @@ HURRAY_API HurrayStatus hurray_client_attach(HurrayClient *client, const HurrayA
 
 /* Whether an attached tensor is still backed by its producer: HURRAY_OK, HURRAY_ERR_CONNECTION_LOST (the connection to the
  * daemon ended) or HURRAY_ERR_PRODUCER_LOST (the producer left). Its memory stays readable in each case.
+ * With DISPATCH_BY_CALLER it is as fresh as what was last read of the connection, by any call.
  * HURRAY_ERR_INVALID_ARGUMENT as the result of the call: the context was not made by hurray_client_attach. */
 HURRAY_API HurrayStatus hurray_lease_state(const HurrayTensorContext *context, HurrayStatus *out);
 

@@ -1,6 +1,8 @@
 // Many threads on one client: who reads the socket changes all the time, and nothing may be lost, doubled or mixed up.
 #include <atomic>
+#include <csignal>
 #include <cstdlib>
+#include <optional>
 #include <random>
 #include <thread>
 
@@ -144,6 +146,94 @@ TEST_F(Concurrency, ClientsComeAndGoWhileTheirContextsLiveOn) {
     });
     EXPECT_TRUE(log.wait_for(HURRAY_EVENT_LEASE_RELEASED, static_cast<std::size_t>(kThreads * each)));
     EXPECT_EQ(log.count(HURRAY_EVENT_LEASE_LOST), 0U);
+}
+
+TEST_F(Concurrency, EverythingAtOnceWithSignalsInBetweenEndsInOrder) {
+    Client producer = connect();
+    publish(producer, "base", 8, 1);
+    struct sigaction action {};
+    action.sa_handler = [](int) {};
+    ::sigaction(SIGUSR1, &action, nullptr);
+    ConnectOptions options;
+    options.address = daemon_.socket_path();
+    options.dispatch_by_caller = true;
+    std::atomic<int> asked{0};
+    options.interrupted = [&] { return ++asked % 3 == 0; };
+    Client client = Client::connect(std::move(options));
+    std::atomic<bool> stop{false};
+    std::thread dispatcher([&] {
+        while (!stop) {
+            status_of([&] { client.dispatch(20ms); });
+        }
+    });
+    std::vector<std::thread> workers;
+    for (int i = 0; i < 7; ++i) {
+        workers.emplace_back([&, i] {
+            for (int round = 0; round < rounds(); ++round) {
+                status_of([&] {
+                    switch ((i + round) % 7) {
+                        case 0: {
+                            PublishOptions publish_options;
+                            publish_options.tell_opened = true;
+                            publish_options.on_event = [&](const Event& event) {
+                                if (event.kind == HURRAY_EVENT_LEASE_OPENED) status_of([&] { client.list("nothing"); });
+                            };
+                            publish(client, "s/" + std::to_string(i), 2, 7, std::move(publish_options));
+                            break;
+                        }
+                        case 1:
+                            client.attach("base").release();
+                            break;
+                        case 2: {
+                            AttachOptions attach;
+                            attach.timeout = 5ms;
+                            client.attach("never", attach);
+                            break;
+                        }
+                        case 3: {
+                            auto slot = std::make_shared<std::optional<Watch>>();
+                            std::atomic<bool> seen{false};
+                            slot->emplace(client.watch("s/", [&](const Event&) { seen = true; }));
+                            client.list();
+                            slot->reset();
+                            break;
+                        }
+                        case 4:
+                            client.attach("s/" + std::to_string(round % 7)).release();
+                            break;
+                        case 5: {
+                            std::optional<Tensor> tensor;
+                            {
+                                Client guest = connect(round % 2 == 0);
+                                tensor = guest.attach("base");
+                            }
+                            break;
+                        }
+                        default:
+                            client.status();
+                    }
+                });
+            }
+        });
+    }
+    std::atomic<bool> done{false};
+    std::thread interrupter([&] {
+        while (!done) {
+            for (auto& worker : workers) ::pthread_kill(worker.native_handle(), SIGUSR1);
+            ::pthread_kill(dispatcher.native_handle(), SIGUSR1);
+            std::this_thread::sleep_for(2ms);
+        }
+    });
+    // Joined only once the interrupter is gone, so that it signals living threads.
+    std::this_thread::sleep_for(std::chrono::milliseconds(rounds() * 5));
+    done = true;
+    interrupter.join();
+    for (auto& worker : workers) worker.join();
+    stop = true;
+    dispatcher.join();
+    client.close();
+    while (used(producer, "leases") != 0 || used(producer, "waiting") != 0) std::this_thread::sleep_for(1ms);
+    EXPECT_GT(asked, 0);
 }
 
 }  // namespace

@@ -20,6 +20,8 @@
 #include "proto/wire/codec.hpp"
 #include "proto/wire/packet_socket.hpp"
 #include "tests/integration/client_test.hpp"
+#include "tests/support/child.hpp"
+#include "tests/support/sanitized.hpp"
 #include "tests/support/temporary_directory.hpp"
 #include "tests/support/test_tensor.hpp"
 
@@ -102,16 +104,16 @@ std::vector<std::uint8_t> long_descriptor(std::size_t size) {
     return {text.begin(), text.end()};
 }
 
-class Review : public ClientTest {};
+class Edges : public ClientTest {};
 
 // F: a program's loop `while (dispatch(-1))` ends when the client is closed, whenever close comes.
-TEST_F(Review, DispatchAfterCloseDoesNotWait) {
+TEST_F(Edges, DispatchAfterCloseDoesNotWait) {
     Client client = connect(true);
     client.close();
     EXPECT_EQ(status_of([&] { client.dispatch(1000ms); }), HURRAY_ERR_CLOSED);
 }
 
-TEST(ReviewStub, ProducerLostRightAfterTheGrantIsNotMissed) {
+TEST(StubbedDaemon, ProducerLostRightAfterTheGrantIsNotMissed) {
     StubDaemon stub;
     Client client = stub.connect();
     int missed = 0;
@@ -136,7 +138,7 @@ TEST(ReviewStub, ProducerLostRightAfterTheGrantIsNotMissed) {
     EXPECT_EQ(missed, 0);
 }
 
-TEST(ReviewStub, FailedWatchCallsBackNoMore) {
+TEST(StubbedDaemon, FailedWatchCallsBackNoMore) {
     StubDaemon stub;
     ConnectOptions options;
     options.dispatch_by_caller = true;
@@ -158,7 +160,7 @@ TEST(ReviewStub, FailedWatchCallsBackNoMore) {
     EXPECT_EQ(told, 0) << "the context may be gone by now";
 }
 
-TEST(ReviewStub, InterruptedWatchIsTakenBackAtTheDaemon) {
+TEST(StubbedDaemon, InterruptedWatchIsTakenBackAtTheDaemon) {
     StubDaemon stub;
     ConnectOptions options;
     options.interrupted = [] { return true; };
@@ -185,7 +187,7 @@ TEST(ReviewStub, InterruptedWatchIsTakenBackAtTheDaemon) {
     EXPECT_TRUE(taken_back);
 }
 
-TEST_F(Review, UnwatchAfterCloseStillWaitsForTheCallback) {
+TEST_F(Edges, UnwatchAfterCloseStillWaitsForTheCallback) {
     Client client = connect();
     std::latch inside(1);
     std::latch go(1);
@@ -206,7 +208,7 @@ TEST_F(Review, UnwatchAfterCloseStillWaitsForTheCallback) {
     later.join();
 }
 
-TEST_F(Review, LibraryThreadsTakeNoSignalsOfTheProgram) {
+TEST_F(Edges, LibraryThreadsTakeNoSignalsOfTheProgram) {
     const pid_t child = ::fork();
     if (child == 0) {
         {
@@ -225,7 +227,7 @@ TEST_F(Review, LibraryThreadsTakeNoSignalsOfTheProgram) {
     EXPECT_TRUE(WIFEXITED(status)) << "killed by signal " << WTERMSIG(status);
 }
 
-TEST_F(Review, InterruptedCallEndsSoThoughItsReplyCameMeanwhile) {
+TEST_F(Edges, InterruptedCallEndsSoThoughItsReplyCameMeanwhile) {
     Client producer = connect();
     ConnectOptions options;
     options.address = daemon_.socket_path();
@@ -253,7 +255,7 @@ TEST_F(Review, InterruptedCallEndsSoThoughItsReplyCameMeanwhile) {
     waiter.join();
 }
 
-TEST_F(Review, ForkWhileOtherThreadsConnectAndDisconnect) {
+TEST_F(Edges, ForkWhileOtherThreadsConnectAndDisconnect) {
     std::atomic<bool> stop{false};
     std::vector<std::thread> threads;
     for (int i = 0; i < 3; ++i) {
@@ -278,7 +280,7 @@ TEST_F(Review, ForkWhileOtherThreadsConnectAndDisconnect) {
     EXPECT_EQ(killed, 0);
 }
 
-TEST(ReviewStub, PacketThatNoSocketTakesFailsItsCallAlsoIfItHadToWait) {
+TEST(StubbedDaemon, PacketThatNoSocketTakesFailsItsCallAlsoIfItHadToWait) {
     StubDaemon stub;
     Client client = stub.connect();
     std::vector<std::thread> askers;
@@ -310,7 +312,7 @@ TEST(ReviewStub, PacketThatNoSocketTakesFailsItsCallAlsoIfItHadToWait) {
     EXPECT_EQ(published.get(), HURRAY_ERR_LIMIT);
 }
 
-TEST_F(Review, DescriptorThatIsTooLongIsRefusedAndTheConnectionStands) {
+TEST_F(Edges, DescriptorThatIsTooLongIsRefusedAndTheConnectionStands) {
     Client client = connect();
     const std::uint64_t size = 0;
     for (const std::size_t length : {40'000UL, 70'000UL, 400'000UL}) {
@@ -324,7 +326,7 @@ TEST_F(Review, DescriptorThatIsTooLongIsRefusedAndTheConnectionStands) {
     EXPECT_EQ(status_of([&] { client.list(); }), HURRAY_OK);
 }
 
-TEST_F(Review, AllocateWithoutFreeDescriptorsSaysLimit) {
+TEST_F(Edges, AllocateWithoutFreeDescriptorsSaysLimit) {
     Client client = connect(true);
     rlimit limit{};
     ::getrlimit(RLIMIT_NOFILE, &limit);
@@ -337,7 +339,7 @@ TEST_F(Review, AllocateWithoutFreeDescriptorsSaysLimit) {
     EXPECT_EQ(status, HURRAY_ERR_LIMIT) << hurray_last_error_message();
 }
 
-TEST_F(Review, CallbackThatForksEndsInTheChild) {
+TEST_F(Edges, CallbackThatForksEndsInTheChild) {
     Client client = connect();
     static std::atomic<pid_t> child{0};
     Watch watch = client.watch("", [](const Event&) {
@@ -345,24 +347,10 @@ TEST_F(Review, CallbackThatForksEndsInTheChild) {
         if (pid != 0) child = pid;
     });
     while (child == 0) std::this_thread::yield();
-    int status = 0;
-    pid_t ended = 0;
-    for (int i = 0; i < 100 && ended == 0; ++i) {
-        ended = ::waitpid(child, &status, WNOHANG);
-        std::this_thread::sleep_for(10ms);
-    }
-    EXPECT_EQ(ended, child.load()) << "spins";
-    if (ended == 0) {
-        std::ifstream stat("/proc/" + std::to_string(child) + "/stat");
-        std::string text;
-        std::getline(stat, text);
-        std::cerr << text << "\n";
-        ::kill(child, SIGKILL);
-        ::waitpid(child, nullptr, 0);
-    }
+    EXPECT_FALSE(WIFSIGNALED(wait_for_end(child))) << "it spun until it was killed";
 }
 
-TEST_F(Review, EveryCallOfAForkedChildSaysForkedWhateverThreadsDid) {
+TEST_F(Edges, EveryCallOfAForkedChildSaysForkedWhateverThreadsDid) {
     Client client = connect();
     std::atomic<bool> stop{false};
     std::vector<std::thread> threads;
@@ -408,7 +396,7 @@ TEST_F(Review, EveryCallOfAForkedChildSaysForkedWhateverThreadsDid) {
 }
 
 // A publish that runs while the client is closed leaves nothing attachable behind.
-TEST(ReviewStub, PublishThatIsOnItsWayWhenTheClientIsClosedIsWithdrawn) {
+TEST(StubbedDaemon, PublishThatIsOnItsWayWhenTheClientIsClosedIsWithdrawn) {
     StubDaemon stub;
     Client client = stub.connect();
     auto published = std::async(std::launch::async, [&] {
@@ -425,7 +413,7 @@ TEST(ReviewStub, PublishThatIsOnItsWayWhenTheClientIsClosedIsWithdrawn) {
     EXPECT_TRUE(withdrawn);
 }
 
-TEST_F(Review, PublishRacingWithCloseLeavesNothingAttachable) {
+TEST_F(Edges, PublishRacingWithCloseLeavesNothingAttachable) {
     Client other = connect();
     std::size_t left = 0;
     for (int round = 0; round < 40 && left == 0; ++round) {
@@ -459,7 +447,7 @@ TEST_F(Review, PublishRacingWithCloseLeavesNothingAttachable) {
 }
 
 // What a hostile daemon can make a client keep.
-TEST(ReviewStub, ListOfEndlessEmptyPagesEnds) {
+TEST(StubbedDaemon, ListOfEndlessEmptyPagesEnds) {
     StubDaemon stub;
     Client client = stub.connect();
     std::atomic<bool> stop{false};
@@ -478,10 +466,10 @@ TEST(ReviewStub, ListOfEndlessEmptyPagesEnds) {
     EXPECT_EQ(status_of([&] { client.list(); }), HURRAY_ERR_PROTOCOL);
     stop = true;
     daemon.join();
-    std::cerr << pages << " pages\n";
+    EXPECT_LE(pages, 2);
 }
 
-TEST(ReviewStub, EventsThatNobodyDispatchesTakeABoundedAmountOfMemory) {
+TEST(StubbedDaemon, EventsThatNobodyDispatchesTakeABoundedAmountOfMemory) {
     StubDaemon stub;
     ConnectOptions options;
     options.dispatch_by_caller = true;
@@ -507,11 +495,13 @@ TEST(ReviewStub, EventsThatNobodyDispatchesTakeABoundedAmountOfMemory) {
     std::ifstream file("/proc/self/statm");
     std::size_t total = 0, resident = 0;
     file >> total >> resident;
-    EXPECT_LT(resident / 256, 40U) << "MiB";
+    if (!kIsSanitized) {  // which keeps what was freed
+        EXPECT_LT(resident / 256, 40U) << "MiB";
+    }
     client.close();  // the stub does not answer the Unwatch
 }
 
-TEST(ReviewStub, EveryByteOfAGrantWrong) {
+TEST(StubbedDaemon, EveryByteOfAGrantWrong) {
     int survived = 0;
     StubDaemon stub;
     auto client = std::make_unique<Client>(stub.connect());
@@ -547,7 +537,7 @@ TEST(ReviewStub, EveryByteOfAGrantWrong) {
     EXPECT_LT(count_open_descriptors(), 30U);
 }
 
-TEST(ReviewStub, WrongDescriptorsAreRefused) {
+TEST(StubbedDaemon, WrongDescriptorsAreRefused) {
     StubDaemon stub;
     Client client = stub.connect();
     UniqueFd file(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
@@ -575,98 +565,7 @@ TEST(ReviewStub, WrongDescriptorsAreRefused) {
     }
 }
 
-// Everything at once; for tsan.
-TEST_F(Review, Stress) {
-    const char* given = std::getenv("HURRAY_TEST_ROUNDS");
-    const int rounds = given != nullptr ? std::atoi(given) : 100;
-    Client producer = connect();
-    publish(producer, "base", 8, 1);
-    struct sigaction action {};
-    action.sa_handler = [](int) {};
-    ::sigaction(SIGUSR1, &action, nullptr);
-    ConnectOptions options;
-    options.address = daemon_.socket_path();
-    options.dispatch_by_caller = true;
-    std::atomic<int> asked{0};
-    options.interrupted = [&] { return ++asked % 3 == 0; };
-    Client client = Client::connect(std::move(options));
-    std::atomic<bool> stop{false};
-    std::thread dispatcher([&] {
-        while (!stop) {
-            status_of([&] { client.dispatch(20ms); });
-        }
-    });
-    std::vector<std::thread> workers;
-    for (int i = 0; i < 7; ++i) {
-        workers.emplace_back([&, i] {
-            for (int round = 0; round < rounds; ++round) {
-                status_of([&] {
-                    switch ((i + round) % 7) {
-                        case 0: {
-                            PublishOptions publish_options;
-                            publish_options.tell_opened = true;
-                            publish_options.on_event = [&](const Event& event) {
-                                if (event.kind == HURRAY_EVENT_LEASE_OPENED) status_of([&] { client.list("nothing"); });
-                            };
-                            publish(client, "s/" + std::to_string(i), 2, 7, std::move(publish_options));
-                            break;
-                        }
-                        case 1:
-                            client.attach("base").release();
-                            break;
-                        case 2: {
-                            AttachOptions attach;
-                            attach.timeout = 5ms;
-                            client.attach("never", attach);
-                            break;
-                        }
-                        case 3: {
-                            auto slot = std::make_shared<std::optional<Watch>>();
-                            std::atomic<bool> seen{false};
-                            slot->emplace(client.watch("s/", [&](const Event&) { seen = true; }));
-                            client.list();
-                            slot->reset();
-                            break;
-                        }
-                        case 4:
-                            client.attach("s/" + std::to_string(round % 7)).release();
-                            break;
-                        case 5: {
-                            std::optional<Tensor> tensor;
-                            {
-                                Client guest = connect(round % 2 == 0);
-                                tensor = guest.attach("base");
-                            }
-                            break;
-                        }
-                        default:
-                            client.status();
-                    }
-                });
-            }
-        });
-    }
-    std::atomic<bool> done{false};
-    std::thread interrupter([&] {
-        while (!done) {
-            for (auto& worker : workers) ::pthread_kill(worker.native_handle(), SIGUSR1);
-            ::pthread_kill(dispatcher.native_handle(), SIGUSR1);
-            std::this_thread::sleep_for(2ms);
-        }
-    });
-    // Joined only once the interrupter is gone, so that it signals living threads.
-    std::this_thread::sleep_for(std::chrono::milliseconds(rounds * 5));
-    done = true;
-    interrupter.join();
-    for (auto& worker : workers) worker.join();
-    stop = true;
-    dispatcher.join();
-    client.close();
-    while (used(producer, "leases") != 0 || used(producer, "waiting") != 0) std::this_thread::sleep_for(1ms);
-    EXPECT_GT(asked, 0);
-}
-
-TEST(ReviewStub, EventsBeforeThePublishIsAnsweredAreNotTold) {
+TEST(StubbedDaemon, EventsBeforeThePublishIsAnsweredAreNotTold) {
     StubDaemon stub;
     ConnectOptions options;
     options.dispatch_by_caller = true;
@@ -694,7 +593,7 @@ TEST(ReviewStub, EventsBeforeThePublishIsAnsweredAreNotTold) {
     hurray_allocation_destroy(&allocation);
 }
 
-TEST(ReviewStub, PollFdIsReadableOnceTheConnectionHasEnded) {
+TEST(StubbedDaemon, PollFdIsReadableOnceTheConnectionHasEnded) {
     auto stub = std::make_unique<StubDaemon>();
     ConnectOptions options;
     options.dispatch_by_caller = true;
@@ -708,7 +607,7 @@ TEST(ReviewStub, PollFdIsReadableOnceTheConnectionHasEnded) {
     EXPECT_EQ(::poll(&ready, 1, 100), 1) << "an event loop without on_event never learns of it";
 }
 
-TEST_F(Review, StoppedDaemonNeverBlocksReleasesAndAllAreSaidLater) {
+TEST_F(Edges, StoppedDaemonNeverBlocksReleasesAndAllAreSaidLater) {
     Client producer = connect();
     Client consumer = connect();
     publish(producer, "many", 1, 1);
@@ -739,17 +638,7 @@ std::size_t rss_kib() {
     }
     return 0;
 }
-std::size_t threads() {
-    std::ifstream file("/proc/self/status");
-    std::string key;
-    std::size_t value = 0;
-    while (file >> key) {
-        if (key == "Threads:") { file >> value; return value; }
-    }
-    return 0;
-}
-
-TEST_F(Review, TenThousandRoundsLeaveNothing) {
+TEST_F(Edges, TenThousandRoundsLeaveNothing) {
     Client producer = connect();
     Client consumer = connect();
     std::size_t fds = 0, maps = 0, rss = 0;
@@ -762,9 +651,14 @@ TEST_F(Review, TenThousandRoundsLeaveNothing) {
             { Client guest = connect(i % 20 == 0); outlived = guest.attach("round"); auto w = guest.watch("", [](const Event&) {}); }
         }
     }
-    std::this_thread::sleep_for(300ms);
-    std::cerr << "fds " << fds << " -> " << count_open_descriptors() << ", maps " << maps << " -> " << lines("/proc/self/maps")
-              << ", rss " << rss << " -> " << rss_kib() << " KiB, threads " << threads() << "\n";
+    // The last connections end on threads of their own.
+    while (used(producer, "leases") != 0 || count_open_descriptors() > fds) {
+        std::this_thread::yield();
+    }
+    EXPECT_LE(lines("/proc/self/maps"), maps + 8);  // the allocator's own come and go
+    if (!kIsSanitized) {
+        EXPECT_LT(rss_kib(), rss + 8 * 1024);
+    }
 }
 
 }  // namespace
