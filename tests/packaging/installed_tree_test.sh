@@ -2,7 +2,7 @@
 # Installs the build into a prefix, moves the prefix, and builds, links and runs a small project against it: by CMake and
 # by pkg-config, in C and in C++.
 set -euo pipefail
-build=$1 cmake=$2 cc=$3 cxx=$4 libdir=$5
+build=$1 cmake=$2 cc=$3 cxx=$4 libdir=$5 generator=$6
 project=$(cd "$(dirname "$0")/project" && pwd)
 
 scratch=$(mktemp -d)
@@ -41,7 +41,7 @@ expect() {
 }
 
 echo "-- find_package"
-"$cmake" -S "$project" -B "$scratch/cmake" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="$cc" \
+"$cmake" -G "$generator" -S "$project" -B "$scratch/cmake" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="$cc" \
     -DCMAKE_CXX_COMPILER="$cxx" >"$scratch/cmake.log" || {
     cat "$scratch/cmake.log"
     exit 1
