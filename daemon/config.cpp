@@ -1,26 +1,36 @@
 #include "daemon/config.hpp"
 
 #include <array>
+#include <cerrno>
 #include <charconv>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <string_view>
 #include <utility>
 #include <variant>
 
+#include <fcntl.h>
 #include <grp.h>
 #include <pwd.h>
 #include <unistd.h>
 
 #include <toml++/toml.h>
 
+#include "libhurray/base/unique_fd.hpp"
+
 namespace hurrayd {
 namespace {
 
 using hurray::Errc;
 
+/// A whole number written in octal: 0o660.
+struct Octal {
+    std::int64_t value = 0;
+};
+
 /// A value as it was written.
-using Value = std::variant<std::string, std::int64_t>;
+using Value = std::variant<std::string, std::int64_t, Octal>;
 
 /// What has been said so far. What nobody said keeps its default, which may depend on the rest.
 struct Draft {
@@ -33,7 +43,7 @@ struct Draft {
 
 bool set_path(Draft& draft, const Value& value) {
     const auto* text = std::get_if<std::string>(&value);
-    if (text == nullptr || text->empty() || text->front() != '/') {
+    if (text == nullptr || text->empty() || text->front() != '/' || text->find('\0') != std::string::npos) {
         return false;
     }
     draft.path = *text;
@@ -47,8 +57,10 @@ bool set_mode(Draft& draft, const Value& value) {
         if (failed != std::errc{} || end != text->data() + text->size()) {
             return false;
         }
+    } else if (const auto* octal = std::get_if<Octal>(&value)) {
+        mode = octal->value;
     } else {
-        mode = std::get<std::int64_t>(value);
+        return false;  // 660 is not what was meant
     }
     if (mode < 0 || mode > 0777) {
         return false;
@@ -82,11 +94,13 @@ bool set_log_level(Draft& draft, const Value& value) {
 }
 
 bool set_descriptors(Draft& draft, const Value& value) {
-    const auto* number = std::get_if<std::int64_t>(&value);
-    if (number == nullptr || (*number != 0 && *number < 16) || *number > 1'000'000'000) {
+    const auto* octal = std::get_if<Octal>(&value);
+    const auto* plain = std::get_if<std::int64_t>(&value);
+    const std::int64_t number = octal != nullptr ? octal->value : plain != nullptr ? *plain : -1;
+    if ((number != 0 && number < 16) || number > 1'000'000'000) {
         return false;
     }
-    draft.descriptors = static_cast<std::uint64_t>(*number);
+    draft.descriptors = static_cast<std::uint64_t>(number);
     return true;
 }
 
@@ -101,9 +115,9 @@ struct Key {
 
 constexpr std::array<Key, 5> kKeys = {{
     {"socket.path", "/run/hurray/hurrayd.sock for the system's daemon, else $XDG_RUNTIME_DIR/hurray/hurrayd.sock",
-     "path", "where clients connect", "an absolute path", set_path},
+     "path", "where clients connect", "an absolute path without NUL", set_path},
     {"socket.mode", "\"0660\" for the system's daemon, else \"0600\"", "octal",
-     "permissions of the socket: who may connect", "an octal mode up to \"0777\"", set_mode},
+     "permissions of the socket: who may connect", "an octal mode up to \"0777\", or 0o777", set_mode},
     {"socket.group", "\"hurray\" for the system's daemon if there is such a group, else \"\"", "group",
      "group of the socket; \"\": leave it", "the name of a group of this system, or \"\"", set_group},
     {"log.level", "\"info\"", "", "least important lines that are written", "debug, info, warning, error",
@@ -115,6 +129,11 @@ constexpr std::array<Key, 5> kKeys = {{
 std::string show(const Value& value) {
     if (const auto* text = std::get_if<std::string>(&value)) {
         return log::as_value(*text);
+    }
+    if (const auto* octal = std::get_if<Octal>(&value)) {
+        std::array<char, 24> digits{};
+        const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), octal->value, 8).ptr;
+        return "0o" + std::string(digits.data(), end);
     }
     return std::to_string(std::get<std::int64_t>(value));
 }
@@ -155,8 +174,12 @@ hurray::Result<void> read_table(Draft& draft, const std::string& file, const tom
         Value value;
         if (const auto text = node.value_exact<std::string>()) {
             value = *text;
-        } else if (const auto number = node.value_exact<std::int64_t>()) {
-            value = *number;
+        } else if (const auto* number = node.as_integer()) {
+            if (number->flags() == toml::value_flags::format_as_octal) {
+                value = Octal{number->get()};
+            } else {
+                value = number->get();
+            }
         } else {
             return refuse(where, name, name + " must be a string or a whole number");
         }
@@ -168,8 +191,19 @@ hurray::Result<void> read_table(Draft& draft, const std::string& file, const tom
 }
 
 hurray::Result<void> read_file(Draft& draft, const std::string& file) {
+    // Read here, since the library takes a directory for an empty file.
+    std::string text;
+    const hurray::UniqueFd fd(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
+    std::array<char, 4096> piece{};
+    ssize_t got = fd ? 1 : -1;
+    while (fd && (got = ::read(fd.get(), piece.data(), piece.size())) > 0) {
+        text.append(piece.data(), static_cast<std::size_t>(got));
+    }
+    if (got < 0) {
+        return refuse(file, {}, std::string("can't be read: ") + std::strerror(errno));
+    }
     try {
-        return read_table(draft, file, toml::parse_file(file), "");
+        return read_table(draft, file, toml::parse(text, file), "");
     } catch (const toml::parse_error& failure) {
         const auto line = failure.source().begin.line;
         return refuse(line != 0 ? file + ":" + std::to_string(line) : file, {}, std::string(failure.description()));

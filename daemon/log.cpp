@@ -3,18 +3,31 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <mutex>
 
-#include <spdlog/sinks/stdout_sinks.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <spdlog/sinks/base_sink.h>
 #include <spdlog/spdlog.h>
 
 namespace hurrayd::log {
 namespace {
 
+class StderrSink final : public spdlog::sinks::base_sink<std::mutex> {
+  protected:
+    void sink_it_(const spdlog::details::log_msg& message) override {
+        spdlog::memory_buf_t line;
+        formatter_->format(message, line);
+        (void)write_or_drop(STDERR_FILENO, {line.data(), line.size()});
+    }
+    void flush_() override {}
+};
+
 spdlog::logger& logger() {
     static const std::shared_ptr<spdlog::logger> instance = [] {
-        auto made = std::make_shared<spdlog::logger>("hurrayd", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+        auto made = std::make_shared<spdlog::logger>("hurrayd", std::make_shared<StderrSink>());
         made->set_pattern("%Y-%m-%dT%H:%M:%S.%e%z level=%l %v");
-        made->flush_on(spdlog::level::trace);
         return made;
     }();
     return *instance;
@@ -37,6 +50,16 @@ spdlog::level::level_enum to_spdlog(Level level) {
 bool is_plain(char c) { return c > ' ' && c < '\x7f' && c != '"' && c != '\\' && c != '='; }
 
 }  // namespace
+
+bool write_or_drop(int fd, std::string_view line) noexcept {
+    constexpr std::size_t kMostBytes = 4096;  // PIPE_BUF
+    pollfd room{fd, POLLOUT, 0};
+    if (::poll(&room, 1, 0) != 1 || (room.revents & POLLOUT) == 0) {
+        return false;
+    }
+    const std::size_t size = std::min(line.size(), kMostBytes);
+    return ::write(fd, line.data(), size) == static_cast<ssize_t>(size);
+}
 
 void set_level(Level level) { logger().set_level(to_spdlog(level)); }
 

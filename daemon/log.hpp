@@ -8,7 +8,8 @@
 /// Structured lines on stderr: `event key=value key="value with spaces"`. What peers wrote goes through here only as a
 /// value, with everything but printable ASCII escaped, so that no peer can forge a line or reach a terminal.
 ///
-/// Nothing is logged for each request.
+/// Nothing is logged for each request. A line for which stderr has no room is dropped: nobody who stops reading the log can
+/// stop the daemon.
 namespace hurrayd::log {
 
 enum class Level { Debug, Info, Warning, Error };
@@ -33,6 +34,10 @@ inline void warning(std::string_view event, std::initializer_list<Field> fields)
     write(Level::Warning, event, fields);
 }
 inline void error(std::string_view event, std::initializer_list<Field> fields) { write(Level::Error, event, fields); }
+
+/// Writes `line` to `fd` if that is possible without waiting; only the first 4096 bytes, for which a pipe has room or not
+/// as a whole. `fd` may be shared with other programs, so its O_NONBLOCK is left alone.
+bool write_or_drop(int fd, std::string_view line) noexcept;
 
 /// `text` as a value of a line: as it is if that is unambiguous, else quoted and escaped.
 [[nodiscard]] std::string as_value(std::string_view text);

@@ -1,5 +1,6 @@
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <iostream>
 #include <string>
@@ -54,7 +55,17 @@ int serve(const hurrayd::Config& config) {
     }
     log::info("serving", {{"socket", config.socket.path}, {"version", hurrayd::kVersion}});
     hurrayd::service_manager::ready();
-    io.run();
+    try {
+        io.run();
+    } catch (const std::exception& failure) {
+        // Most likely out of memory, in the middle of a change. Nothing is taken apart: the state can't be trusted, and the
+        // socket that stays is taken over by the next start.
+        try {
+            log::error("failed", {{"reason", failure.what()}});
+        } catch (const std::exception&) {  // not even memory for that
+        }
+        std::_Exit(kExitRefused);
+    }
     log::info("ended", {});
     return 0;
 }

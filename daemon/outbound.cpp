@@ -6,6 +6,9 @@
 #include <utility>
 #include <variant>
 
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
+
 #include "libhurray/base/check.hpp"
 #include "proto/wire/codec.hpp"
 
@@ -69,10 +72,10 @@ void Outbound::deliver(Outbox& out) {
 
         std::vector<Place> after;
         for (std::size_t before = outgoing.after; before < i; ++before) {
-            const Place& place = places_[before];
-            if (place.number != 0 && place.session != outgoing.to && !is_sent(place)) {
-                after.push_back(place);
-            }
+            add_unsent(after, places_[before], outgoing.to);
+        }
+        if (const auto other = peers_.find(outgoing.behind.value); other != peers_.end()) {
+            add_unsent(after, {outgoing.behind, other->second.placed}, outgoing.to);
         }
         if (!after.empty() && may_step_aside(outgoing.packet)) {
             enqueue(outgoing.to, peer, outgoing.packet, std::move(after), true);
@@ -89,6 +92,10 @@ void Outbound::deliver(Outbox& out) {
             if (peer.broken) {
                 continue;
             }
+            if (sent == wire::Sent::TooManyInFlight) {
+                enqueue(outgoing.to, peer, outgoing.packet, {}, true);
+                continue;
+            }
         }
         enqueue(outgoing.to, peer, outgoing.packet, std::move(after), false);
         places_[i] = {outgoing.to, peer.placed};
@@ -100,16 +107,32 @@ void Outbound::deliver(Outbox& out) {
     flush_all();  // a session that broke may have been waited for
 }
 
+void Outbound::add_unsent(std::vector<Place>& after, const Place& place, SessionNumber to) const {
+    if (place.number != 0 && place.session != to && !is_sent(place)) {
+        after.push_back(place);
+    }
+}
+
+/// Whether more is kept for it than may be, on account of its own not reading.
+bool Outbound::is_over(const Peer& peer) const noexcept {
+    // What stepped aside waits for another session's reading, unless the descriptors keep it.
+    const std::size_t packets = peer.queue.size() + (peer.refused ? peer.aside.size() : 0);
+    const std::size_t bytes = peer.bytes + (peer.refused ? peer.aside_bytes : 0);
+    return (peer.full || peer.refused) && (packets > limits_.packets || bytes > limits_.bytes);
+}
+
 void Outbound::enqueue(SessionNumber session, Peer& peer, const wire::Packet& packet, std::vector<Place> after,
                        bool aside) {
     wire::encode(packet, encoded_);
-    // What stepped aside waits for another session's reading, not for this one's.
-    if (peer.queue.size() >= limits_.packets || peer.bytes + encoded_.size() > limits_.bytes) {
-        const auto now = std::chrono::steady_clock::now();
-        peer.over_since = peer.over_since.value_or(now);
-        if (now - *peer.over_since > limits_.patience || peer.bytes + encoded_.size() > limits_.most_bytes) {
+    if (peer.bytes + peer.aside_bytes + encoded_.size() > limits_.most_bytes) {
+        if (peer.full || peer.refused) {
             break_off(session, peer, "slow reader");
             return;
+        }
+        // It reads; whom it waits for does not.
+        break_off_all(after);
+        if (!peer.queue.empty()) {
+            break_off_all(std::vector(peer.queue.front().after));
         }
     }
     Entry entry;
@@ -124,13 +147,21 @@ void Outbound::enqueue(SessionNumber session, Peer& peer, const wire::Packet& pa
     }
     wait_for(session, after);
     entry.after = std::move(after);
-    peer.bytes += entry.bytes.size();
     if (aside) {
-        peer.aside.push_back(std::move(entry));
+        put_aside(peer, std::move(entry));
     } else {
+        peer.bytes += entry.bytes.size();
         peer.queue.push_back(std::move(entry));
         ++peer.placed;
     }
+    if (is_over(peer)) {
+        owing_.insert(session);
+    }
+}
+
+void Outbound::put_aside(Peer& peer, Entry entry) {
+    peer.aside_bytes += entry.bytes.size();
+    peer.aside.push_back(std::move(entry));
 }
 
 void Outbound::wait_for(SessionNumber session, const std::vector<Place>& after) {
@@ -139,11 +170,22 @@ void Outbound::wait_for(SessionNumber session, const std::vector<Place>& after) 
         if (found == peers_.end() || is_sent(place)) {
             continue;
         }
-        auto& dependents = found->second.dependents;
-        if (std::find(dependents.begin(), dependents.end(), session) == dependents.end()) {
-            dependents.push_back(session);
-        }
+        found->second.dependents.insert(session);
+        owing_.insert(place.session);
     }
+}
+
+/// Whether `count` more descriptors may go to it. Only an empty socket tells that it has read what it was sent: that it
+/// speaks does not.
+bool Outbound::may_carry(Peer& peer, std::size_t count) const noexcept {
+    if (count == 0 || peer.unread_fds + count <= limits_.unread_fds) {
+        return true;
+    }
+    int unread_bytes = 0;
+    if (::ioctl(peer.socket, SIOCOUTQ, &unread_bytes) == 0 && unread_bytes == 0) {
+        peer.unread_fds = 0;
+    }
+    return peer.unread_fds == 0;
 }
 
 /// On anything but Done the packet is still to be sent, or the peer is broken. The carried segments are either those of a
@@ -162,6 +204,10 @@ wire::Sent Outbound::send(SessionNumber session, Peer& peer, std::string_view by
     for (const SegmentNumber segment : held) {
         fds.at(count++) = segments_.fd(segment);
     }
+    if (count != 0 && (peer.refused || !may_carry(peer, count))) {
+        set_refused(peer, true);
+        return wire::Sent::TooManyInFlight;
+    }
     const auto sent = wire::send_packet(peer.socket, std::as_bytes(std::span(bytes)), std::span(fds.data(), count));
     if (!sent) {
         break_off(session, peer, sent.error().message);
@@ -169,10 +215,12 @@ wire::Sent Outbound::send(SessionNumber session, Peer& peer, std::string_view by
     }
     switch (*sent) {
         case wire::Sent::Done:
+            peer.unread_fds += count;
             break;
         case wire::Sent::WouldBlock:
-            if (!peer.waits_for_room) {
-                peer.waits_for_room = true;
+            peer.full = true;
+            if (!peer.asked_for_room) {
+                peer.asked_for_room = true;
                 listener_.want_writable(session);
             }
             break;
@@ -191,7 +239,8 @@ wire::Sent Outbound::send(SessionNumber session, Peer& peer, std::string_view by
 
 void Outbound::writable(SessionNumber session) {
     if (const auto found = peers_.find(session.value); found != peers_.end()) {
-        found->second.waits_for_room = false;
+        found->second.full = false;
+        found->second.asked_for_room = false;
         to_flush_.push_back(session);
         flush_all();
     }
@@ -233,24 +282,39 @@ void Outbound::flush(SessionNumber session) {
     }
     Peer& peer = found->second;
     // What stepped aside takes its place in the order now.
-    for (auto entry = peer.aside.begin(); entry != peer.aside.end();) {
-        if (may_go(*entry)) {
-            peer.queue.push_back(std::move(*entry));
+    std::size_t kept = 0;
+    for (Entry& entry : peer.aside) {
+        const bool due = may_go(entry);
+        if (!due) {
+            wait_for(session, entry.after);
+        }
+        if (due && (entry.segments.empty() || !peer.refused)) {
+            peer.aside_bytes -= entry.bytes.size();
+            peer.bytes += entry.bytes.size();
+            peer.queue.push_back(std::move(entry));
             ++peer.placed;
-            entry = peer.aside.erase(entry);
-        } else {
-            wait_for(session, entry->after);
-            ++entry;
+        } else if (&peer.aside[kept++] != &entry) {
+            peer.aside[kept - 1] = std::move(entry);
         }
     }
+    peer.aside.erase(peer.aside.begin() + static_cast<std::ptrdiff_t>(kept), peer.aside.end());
     bool progress = false;
-    while (!peer.queue.empty() && !peer.waits_for_room && !peer.refused) {
+    while (!peer.queue.empty() && !peer.full) {
         Entry& head = peer.queue.front();
         if (!may_go(head)) {
             wait_for(session, head.after);
             break;
         }
-        if (send(session, peer, head.bytes, nullptr, head.segments) != wire::Sent::Done) {
+        const wire::Sent sent = send(session, peer, head.bytes, nullptr, head.segments);
+        if (sent == wire::Sent::TooManyInFlight) {
+            // A grant, for which nobody waits: it steps aside, and what is behind it goes.
+            ++peer.sent;
+            peer.bytes -= head.bytes.size();
+            put_aside(peer, std::move(head));
+            peer.queue.pop_front();
+            continue;
+        }
+        if (sent != wire::Sent::Done) {
             break;  // `head` may be gone
         }
         ++peer.sent;
@@ -262,9 +326,51 @@ void Outbound::flush(SessionNumber session) {
         peer.queue.pop_front();
     }
     if (progress) {
-        peer.over_since.reset();
+        peer.stalled_since.reset();
         wake_dependents(peer);
     }
+    if (is_over(peer)) {
+        owing_.insert(session);
+    }
+}
+
+void Outbound::cut_stalled(std::chrono::steady_clock::time_point now) {
+    const std::vector<SessionNumber> owing(owing_.begin(), owing_.end());
+    for (const SessionNumber session : owing) {
+        const auto found = peers_.find(session.value);
+        if (found == peers_.end() || found->second.broken) {
+            owing_.erase(session);
+            continue;
+        }
+        Peer& peer = found->second;
+        std::erase_if(peer.dependents, [this](SessionNumber dependent) {
+            const auto other = peers_.find(dependent.value);
+            return other == peers_.end() || other->second.broken;
+        });
+        const bool over = is_over(peer);
+        if (!over && (peer.dependents.empty() || !peer.full)) {
+            peer.stalled_since.reset();
+            // Waited for, with room: what it has is kept back by another one, who owes instead. That may change.
+            if (peer.dependents.empty()) {
+                owing_.erase(session);
+            }
+            continue;
+        }
+        if (!peer.stalled_since) {
+            peer.stalled_since = now;
+        }
+        if (now - *peer.stalled_since < limits_.patience) {
+            continue;
+        }
+        // The kernel calls a socket writable only once three quarters are read, so it is tried: any read makes room.
+        peer.full = false;
+        set_refused(peer, false);
+        flush(session);
+        if (!peer.broken && peer.stalled_since) {
+            break_off(session, peer, over ? "slow reader" : "holds others up");
+        }
+    }
+    flush_all();
 }
 
 void Outbound::wake_dependents(Peer& peer) {
@@ -286,6 +392,7 @@ void Outbound::clear(Peer& peer) {
     peer.queue.clear();
     peer.aside.clear();
     peer.bytes = 0;
+    peer.aside_bytes = 0;
     set_refused(peer, false);
 }
 
@@ -294,6 +401,14 @@ void Outbound::break_off(SessionNumber session, Peer& peer, std::string_view rea
     peer.broken = true;
     wake_dependents(peer);
     listener_.broken(session, reason);
+}
+
+void Outbound::break_off_all(const std::vector<Place>& places) {
+    for (const Place& place : places) {
+        if (!is_sent(place)) {
+            break_off(place.session, peers_.at(place.session.value), "holds others up");
+        }
+    }
 }
 
 void Outbound::set_refused(Peer& peer, bool refused) noexcept {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -25,22 +26,28 @@ namespace hurrayd {
 /// producer does not read, a grant that must come after its `opened` waits, and nothing else does:
 ///
 /// 1. Packets to one session keep their order, with one exception: grants (AttachReply) and plain acknowledgements (Done)
-///    that wait for another session step aside, and later packets pass them. Neither order matters to a client, and
-///    a consumer must not be held up as a whole by one producer that sleeps.
+///    that wait for another session step aside, and later packets pass them; so do grants whose descriptors may not be
+///    sent yet. The order of neither matters to a client, and a consumer must not be held up as a whole by one producer
+///    that sleeps.
 /// 2. Nobody waits for a session that is gone or broken.
+/// 3. Who reads nothing is cut, `patience` after it went over its limits or others began to wait for it. Who reads is
+///    not: what a session is kept from by another one is not charged to it.
 ///
-/// Threads: one.
+/// Threads: one. Time comes in with `cut_stalled` alone.
 class Outbound {
   public:
-    /// What may be queued for a session. Beyond it the session counts as a slow reader and is cut: about as many events as
-    /// a client gets in a second of the busiest traffic, and as many bytes as its socket would hold twenty times.
     struct Limits {
+        /// What may be queued for a session that has no room: about as many events as a client gets in a second of the
+        /// busiest traffic, and as many bytes as its socket would hold twenty times.
         std::size_t packets = 4096;
         std::size_t bytes = 4 * 1024 * 1024;
-        /// How long a session may stay over these and read nothing. One step can set off more than them (a client of
-        /// many leases dies), and nobody can have read any of that before the step is over.
+        /// How long a session may stay over these, or keep others waiting, and read nothing. One step can set off more
+        /// than the limits (a client of many leases dies), and nobody can have read any of that before it is over.
         std::chrono::milliseconds patience{2000};
         std::size_t most_bytes = 64 * 1024 * 1024;  ///< no patience beyond it
+        /// Descriptors that a session may have unread, so that one that does not read leaves the others some of what the
+        /// kernel allows the daemon's user. At least as many as one packet carries.
+        std::size_t unread_fds = 256;
     };
 
     /// Who owns the sockets. None of these may call back into Outbound.
@@ -69,11 +76,16 @@ class Outbound {
 
     /// The socket may have room again.
     void writable(SessionNumber session);
-    /// The session has spoken, so it may have read: what the kernel refused for too many descriptors in flight is tried again.
+    /// The session has spoken, so it may have read: grants that wait for too many unread descriptors are tried again.
     void spoke(SessionNumber session);
     /// As `spoke`, for all of them. To be called now and then while `has_refused`.
     void retry_refused();
     [[nodiscard]] bool has_refused() const noexcept { return refused_ != 0; }
+
+    /// Cuts who has read nothing for `patience` though it should have (rule 3). To be called a few times in that while
+    /// `has_owing`; the time counts from the first call that finds a session so.
+    void cut_stalled(std::chrono::steady_clock::time_point now);
+    [[nodiscard]] bool has_owing() const noexcept { return !owing_.empty(); }
 
     /// Whether nothing is queued for it.
     [[nodiscard]] bool idle(SessionNumber session) const noexcept;
@@ -92,15 +104,18 @@ class Outbound {
     struct Peer {
         int socket = -1;
         bool broken = false;
-        bool waits_for_room = false;
-        bool refused = false;  ///< ETOOMANYREFS
+        bool full = false;            ///< the socket had no room when last tried
+        bool asked_for_room = false;  ///< `writable` will be called
+        bool refused = false;         ///< too many descriptors are unread: grants that carry some stay aside
         std::deque<Entry> queue;
         std::vector<Entry> aside;
-        std::uint64_t placed = 0;               ///< packets that got a place in the order
-        std::uint64_t sent = 0;                 ///< of those, sent
-        std::size_t bytes = 0;                  ///< in `queue` and `aside`
-        std::optional<std::chrono::steady_clock::time_point> over_since;  ///< over the limits, and has read nothing since
-        std::vector<SessionNumber> dependents;  ///< have packets that wait for this session's
+        std::uint64_t placed = 0;  ///< packets that got a place in the order
+        std::uint64_t sent = 0;    ///< of those, sent, or stepped aside after all
+        std::size_t bytes = 0;     ///< in `queue`
+        std::size_t aside_bytes = 0;
+        std::size_t unread_fds = 0;          ///< at most; 0 is known by asking the kernel
+        std::set<SessionNumber> dependents;  ///< have packets that wait for this session's
+        std::optional<std::chrono::steady_clock::time_point> stalled_since;  ///< owing, and has read nothing since
     };
 
     [[nodiscard]] bool is_sent(const Place& place) const noexcept;
@@ -109,6 +124,11 @@ class Outbound {
                             const std::vector<hurray::wire::Segment>* carried, const std::vector<SegmentNumber>& held);
     void enqueue(SessionNumber session, Peer& peer, const hurray::wire::Packet& packet, std::vector<Place> after,
                  bool aside);
+    void put_aside(Peer& peer, Entry entry);
+    void add_unsent(std::vector<Place>& after, const Place& place, SessionNumber to) const;
+    [[nodiscard]] bool is_over(const Peer& peer) const noexcept;
+    [[nodiscard]] bool may_carry(Peer& peer, std::size_t count) const noexcept;
+    void break_off_all(const std::vector<Place>& places);
     void wait_for(SessionNumber session, const std::vector<Place>& after);
     void flush(SessionNumber session);
     void flush_all();
@@ -122,6 +142,7 @@ class Outbound {
     Limits limits_;
     std::unordered_map<std::uint64_t, Peer> peers_;
     std::size_t refused_ = 0;
+    std::set<SessionNumber> owing_;  ///< over their limits, or waited for; some of them no longer
     // Reused from call to call.
     std::string encoded_;
     std::vector<Place> places_;

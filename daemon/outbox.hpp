@@ -17,6 +17,8 @@ struct Outgoing {
     /// May be sent only once the packets of this outbox from index `after` up to this one are in their sockets. Its own
     /// index: it waits for none. What goes to one session keeps its order anyway.
     std::size_t after = 0;
+    /// May be sent only once all that was written to this session before is in its socket. 0: it waits for none.
+    SessionNumber behind{};
 };
 
 /// What one packet (or one end of a session, one deadline) sets off, in the protocol's order.
@@ -35,6 +37,11 @@ struct Outbox {
     void send_after(std::size_t after, SessionNumber to, std::uint64_t request_id,
                     hurray::wire::PacketMessage message) {
         packets.push_back({to, {request_id, std::move(message)}, after});
+    }
+    /// One that comes after everything that `other` was sent so far, now or in earlier steps.
+    void send_behind(SessionNumber other, SessionNumber to, std::uint64_t request_id,
+                     hurray::wire::PacketMessage message) {
+        packets.push_back({to, {request_id, std::move(message)}, packets.size(), other});
     }
     void clear() noexcept {
         packets.clear();

@@ -211,7 +211,6 @@ void Registry::publish(SessionNumber from, std::uint64_t request_id, Publication
     if (name == names_.end()) {
         name = names_.try_emplace(wanted_name).first;
         name->second.owner = producer.identity.uid;
-        name_index_.emplace(name->first, name);
         if (!wanted_name.empty()) {
             ++count(name->second.owner).names;
         }
@@ -310,7 +309,6 @@ void Registry::end_if_unused(Capsule& capsule, Outbox& out) {
         if (!name->first.empty()) {
             --count(owner).names;
         }
-        name_index_.erase(name->first);
         names_.erase(name);
         forget_if_zero(owner);
     }
@@ -341,8 +339,8 @@ Registry::Found Registry::find(const Session& viewer, const wire::Attach& attach
             const bool good = !known->second.retired && satisfies(known->second, attach);
             return good ? Found{State::Here, &known->second} : Found{State::Never, nullptr};
         }
-    } else if (const auto known = name_index_.find(std::get<std::string>(attach.what)); known != name_index_.end()) {
-        candidate = known->second->second.current;
+    } else if (const auto known = names_.find(std::get<std::string>(attach.what)); known != names_.end()) {
+        candidate = known->second.current;
     }
     if (candidate != nullptr && sees(viewer, *candidate) && satisfies(*candidate, attach)) {
         return {State::Here, candidate};
@@ -363,7 +361,9 @@ void Registry::attach(SessionNumber from, std::uint64_t request_id, const wire::
             (id != nullptr ? *id == capsule.id : std::get<std::string>(attach.what) == capsule.name->first) &&
             satisfies(capsule, attach);
         if (same) {
-            out.send(from, request_id, reply_for(capsule));
+            // The first grant may be held back until the producer has OPENED; this one must not overtake that either.
+            out.send_behind(capsule.producer != nullptr ? capsule.producer->number : SessionNumber{}, from, request_id,
+                            reply_for(capsule));
             return;
         }
     }
@@ -472,6 +472,11 @@ void Registry::serve_waiters(WaiterList& waiters, Capsule& capsule, Outbox& out)
             const std::uint64_t lease = waiter.attach.lease;
             remove_waiter(waiter);
             grant(consumer, request_id, lease, capsule, out);
+        } else if (sees(*waiter.session, capsule) && std::holds_alternative<wire::CapsuleId>(waiter.attach.what)) {
+            // An id has one version for ever, and this is not the one.
+            out.send(waiter.session->number, waiter.request_id,
+                     refusal(Errc::NotFound, "attach.capsule", "that capsule's version is not one that was asked for"));
+            remove_waiter(waiter);
         }
         if (last) {
             return;

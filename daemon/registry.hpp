@@ -261,7 +261,6 @@ class Registry {
     std::map<std::pair<std::uint32_t, wire::Id16>, Session*> session_ids_;
     std::unordered_map<wire::CapsuleId, Capsule, CapsuleIdHash> capsules_;
     Names names_;
-    std::unordered_map<std::string_view, Names::iterator, NameHash> name_index_;  // keys live in names_
     /// What each user published, in the order of name and version: who lists or watches looks at nothing else, so that
     /// neither a cursor nor the time it takes tells of the others' capsules. The names live in names_.
     using Shelf = std::map<std::pair<std::string_view, std::uint64_t>, Capsule*>;

@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <exception>
 #include <utility>
 
 #include <fcntl.h>
@@ -34,6 +33,12 @@ constexpr std::uint64_t kLongestWaitMs = 60 * 60 * 1000;
 /// When what ETOOMANYREFS refused is tried again, if its receiver keeps silent. Descriptors come free as soon as somebody
 /// reads, which nothing tells us.
 constexpr std::chrono::milliseconds kRetryPause{10};
+/// How often it is looked who reads nothing, while somebody owes that: a few times in Outbound's patience.
+constexpr std::chrono::milliseconds kStalledPause{250};
+/// A connection costs two descriptors; whoever takes one says Hello in this time. Local clients need microseconds.
+constexpr std::chrono::seconds kHelloTime{5};
+/// Warnings about what peers did, in a minute; what is beyond is written from debug on, so that no peer fills the log.
+constexpr int kWarningsAMinute = 60;
 
 tl::unexpected<hurray::Error> refuse_os(const std::string& what, int error) {
     return hurray::fail_os(Errc::Internal, error, what + ": " + std::strerror(error));
@@ -165,6 +170,8 @@ Server::Server(asio::io_context& io, Endpoint endpoint, const wire::Id16& instan
       accept_pause_(io),
       deadline_(io),
       retry_(io),
+      stalled_(io),
+      hello_(io),
       registry_(realtime_ns()),
       outbound_(segments_, *this),
       dispatcher_(registry_, segments_, instance, steady_ms()) {
@@ -188,6 +195,8 @@ void Server::stop() {
     accept_pause_.cancel();
     deadline_.cancel();
     retry_.cancel();
+    stalled_.cancel();
+    hello_.cancel();
     for (const auto& [number, session] : sessions_) {
         outbox_.send({number}, 0, wire::Closing{{Errc::Closed, "hurrayd ends"}});
     }
@@ -218,8 +227,9 @@ void Server::accept_batch() {
         if (socket) {
             try {
                 admit(std::move(socket));
-            } catch (const std::exception& failure) {
-                log::error("accept_failed", {{"reason", failure.what()}});
+            } catch (const boost::system::system_error& failure) {  // from the event loop, before anything else is done
+                log::write(may_warn() ? log::Level::Warning : log::Level::Debug, "accept_failed",
+                           {{"reason", failure.what()}});
             }
             continue;
         }
@@ -252,15 +262,30 @@ void Server::turn_away() {
     {
         const UniqueFd socket(::accept4(listener_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
         if (socket) {
-            hurray::Error error{Errc::Limit, "hurrayd has no file descriptor left for another client"};
-            error.limit_name = "limits.descriptors";
-            std::string bytes;
-            wire::encode(wire::Packet{0, wire::Closing{std::move(error)}}, bytes);
-            (void)wire::send_packet(socket.get(), std::as_bytes(std::span(bytes)), {});
-            log::warning("client_turned_away", {{"reason", "no file descriptor left"}});
+            tell_full(socket.get());
         }
     }
     spare_ = open_spare();
+}
+
+void Server::tell_full(int socket) {
+    hurray::Error error{Errc::Limit, "hurrayd has no file descriptor left for another client"};
+    error.limit_name = "limits.descriptors";
+    std::string bytes;
+    wire::encode(wire::Packet{0, wire::Closing{std::move(error)}}, bytes);
+    (void)wire::send_packet(socket, std::as_bytes(std::span(bytes)), {});
+    log::write(may_warn() ? log::Level::Warning : log::Level::Debug, "client_turned_away",
+               {{"reason", "no file descriptor left"}});
+}
+
+/// Whether one more line about a peer may be a warning.
+bool Server::may_warn() {
+    const auto now = std::chrono::steady_clock::now();
+    if (now - warnings_since_ >= std::chrono::minutes(1)) {
+        warnings_since_ = now;
+        warnings_ = 0;
+    }
+    return warnings_++ < kWarningsAMinute;
 }
 
 void Server::admit(UniqueFd socket) {
@@ -269,6 +294,11 @@ void Server::admit(UniqueFd socket) {
         return;
     }
     UniqueFd pidfd = peer_pidfd(socket.get());
+    if (!pidfd && (errno == EMFILE || errno == ENFILE)) {
+        // Without it the death of this client could stay unseen.
+        tell_full(socket.get());
+        return;
+    }
     if (!pidfd && !std::exchange(told_no_pidfd_, true)) {
         log::warning("no_peer_pidfd",
                      {{"reason", std::strerror(errno)},
@@ -280,6 +310,39 @@ void Server::admit(UniqueFd socket) {
     outbound_.add(number, session->socket());
     sessions_.emplace(number.value, session);
     session->start();
+    ungreeted_.emplace_back(std::chrono::steady_clock::now(), number);
+    if (!hello_armed_) {
+        arm_hello();
+    }
+}
+
+void Server::arm_hello() {
+    hello_armed_ = true;
+    hello_.expires_at(ungreeted_.front().first + kHelloTime);
+    hello_.async_wait([this](const boost::system::error_code& failed) {
+        hello_armed_ = false;
+        if (!failed && !stopped_) {
+            cut_ungreeted();
+        }
+    });
+}
+
+void Server::cut_ungreeted() {
+    const auto now = std::chrono::steady_clock::now();
+    while (!ungreeted_.empty() && now - ungreeted_.front().first >= kHelloTime) {
+        const SessionNumber number = ungreeted_.front().second;
+        ungreeted_.pop_front();
+        const auto found = sessions_.find(number.value);
+        if (found != sessions_.end() && !found->second->peer().greeted) {
+            outbox_.send(number, 0, wire::Closing{{Errc::TimedOut, "no Hello came in time"}});
+            outbound_.deliver(outbox_);
+            end_session(number, "said no Hello in time", true);
+        }
+    }
+    if (!ungreeted_.empty()) {
+        arm_hello();
+    }
+    finish_step();
 }
 
 // ---- What comes in --------------------------------------------------------------------------------------------------
@@ -289,21 +352,17 @@ void Server::on_packet(Session& session, std::span<const std::byte> packet, wire
     outbound_.spoke(number);
     const bool was_greeted = session.peer().greeted;
     std::optional<std::string> fault;
-    try {
-        const auto handled = dispatcher_.handle(session.peer(), packet, received, steady_ms(), outbox_);
-        if (!handled) {
-            fault = handled.error().message;
-        }
-    } catch (const std::exception& failure) {
-        fault = failure.what();
-        outbox_.send(number, 0, wire::Closing{{Errc::Internal, "hurrayd failed at this request"}});
+    // No exception is caught here, std::bad_alloc included: it may leave the registry half changed, with which nobody can be
+    // served. It ends the process (main), and whoever started that starts it again.
+    if (const auto handled = dispatcher_.handle(session.peer(), packet, received, steady_ms(), outbox_); !handled) {
+        fault = handled.error().message;
     }
     if (!was_greeted && session.peer().greeted) {
         const Dispatcher::Peer& peer = session.peer();
-        log::info("session_opened", {{"session", number.value},
-                                     {"uid", peer.credentials.uid},
-                                     {"pid", peer.credentials.pid},
-                                     {"client", peer.label}});
+        log::debug("session_opened", {{"session", number.value},
+                                      {"uid", peer.credentials.uid},
+                                      {"pid", peer.credentials.pid},
+                                      {"client", peer.label}});
     }
     received.fds.clear();  // what was not kept is closed before the answer goes out
     outbound_.deliver(outbox_);
@@ -343,7 +402,8 @@ void Server::end_session(SessionNumber number, std::string_view reason, bool is_
     snapshotting_.erase(number);
     const Dispatcher::Peer& peer = session->peer();
     if (peer.greeted || is_fault) {
-        log::write(is_fault ? log::Level::Warning : log::Level::Info, is_fault ? "session_cut" : "session_ended",
+        log::write(is_fault && may_warn() ? log::Level::Warning : log::Level::Debug,
+                   is_fault ? "session_cut" : "session_ended",
                    {{"session", number.value},
                     {"uid", peer.credentials.uid},
                     {"pid", peer.credentials.pid},
@@ -359,18 +419,26 @@ void Server::end_session(SessionNumber number, std::string_view reason, bool is_
     }
 }
 
-/// What is due after each step, whatever it was.
-void Server::finish_step() {
+void Server::end_broken() {
     while (!broken_.empty()) {
         const auto [number, reason] = std::move(broken_.back());
         broken_.pop_back();
         end_session(number, reason, true);
     }
+}
+
+/// What is due after each step, whatever it was.
+void Server::finish_step() {
+    end_broken();
     if (!snapshotting_.empty() && !pump_posted_) {
         pump_snapshots();
+        end_broken();
     }
     if (outbound_.has_refused() && !retry_armed_) {
         arm_retry();
+    }
+    if (outbound_.has_owing() && !stalled_armed_) {
+        arm_stalled();
     }
     if (registry_.next_deadline_ms() != armed_deadline_ms_) {
         arm_deadline();
@@ -433,6 +501,18 @@ void Server::arm_retry() {
         retry_armed_ = false;
         if (!failed && !stopped_) {
             outbound_.retry_refused();
+            finish_step();
+        }
+    });
+}
+
+void Server::arm_stalled() {
+    stalled_armed_ = true;
+    stalled_.expires_after(kStalledPause);
+    stalled_.async_wait([this](const boost::system::error_code& failed) {
+        stalled_armed_ = false;
+        if (!failed && !stopped_) {
+            outbound_.cut_stalled(std::chrono::steady_clock::now());
             finish_step();
         }
     });

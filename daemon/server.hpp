@@ -1,8 +1,10 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <set>
@@ -83,11 +85,17 @@ class Server final : private Session::Owner, private Outbound::Listener {
     void accept_batch();
     void admit(hurray::UniqueFd socket);
     void turn_away();
+    void tell_full(int socket);
     void end_session(SessionNumber number, std::string_view reason, bool is_fault);
+    void end_broken();
     void finish_step();
     void pump_snapshots();
     void arm_deadline();
     void arm_retry();
+    void arm_stalled();
+    void arm_hello();
+    void cut_ungreeted();
+    [[nodiscard]] bool may_warn();
 
     asio::io_context& io_;
     Endpoint endpoint_;
@@ -98,6 +106,14 @@ class Server final : private Session::Owner, private Outbound::Listener {
     std::optional<std::uint64_t> armed_deadline_ms_;
     asio::steady_timer retry_;
     bool retry_armed_ = false;
+    asio::steady_timer stalled_;
+    bool stalled_armed_ = false;
+    /// Who came and when, in that order; those who have greeted or left are dropped when their time is over.
+    std::deque<std::pair<std::chrono::steady_clock::time_point, SessionNumber>> ungreeted_;
+    asio::steady_timer hello_;
+    bool hello_armed_ = false;
+    std::chrono::steady_clock::time_point warnings_since_;
+    int warnings_ = 0;  ///< about peers, since then
 
     SegmentTable segments_;
     Registry registry_;

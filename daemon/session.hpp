@@ -66,7 +66,7 @@ class Session : public std::enable_shared_from_this<Session> {
 /// Who is at the other end of `socket`. Fails: ConnectionLost.
 [[nodiscard]] hurray::Result<PeerCredentials> peer_credentials(int socket);
 
-/// A pidfd of the process at the other end; empty where the kernel has none to give.
+/// A pidfd of the process at the other end; empty where the kernel has none to give, with errno.
 [[nodiscard]] hurray::UniqueFd peer_pidfd(int socket) noexcept;
 
 }  // namespace hurrayd

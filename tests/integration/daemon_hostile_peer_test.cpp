@@ -28,6 +28,12 @@ class HostilePeer : public testing::Test {
     /// Greeted, so the daemon is done with its start when descriptors are counted.
     RawPeer anchor = peer();
     RawPeer peer() { return RawPeer::greeted(daemon.socket_path()); }
+    void wait_for_log(std::string_view text) {
+        for (int i = 0; i < 10'000 && daemon.log().find(text) == std::string::npos; ++i) {
+            ::usleep(1000);
+        }
+        EXPECT_NE(daemon.log().find(text), std::string::npos);
+    }
     /// Somebody else is served, and the daemon holds as many descriptors as before.
     void expect_unharmed(std::size_t descriptors) {
         RawPeer other = peer();
@@ -202,16 +208,85 @@ TEST_F(HostilePeer, WhoDoesNotReadIsCutAndHoldsNobodyUp) {
     sleeper.call<wire::Done>(wire::Watch{1, ""});
     sleeper.next<wire::Watched>();  // the snapshot's end; from here on it sleeps
     std::uint64_t rounds = 0;
-    while (daemon.log().find("slow reader") == std::string::npos && rounds < 10'000) {
+    for (; rounds < 5000; ++rounds) {  // past the limit; each is answered
         producer.publish(make_tensor(""));
-        ++rounds;
     }
-    EXPECT_LT(rounds, 10'000u) << "never cut";
+    wait_for_log("slow reader");
     // It reads what had reached its socket, then the end.
     std::uint64_t read = 0;
     EXPECT_THROW(for (;; ++read) { sleeper.receive(); }, std::runtime_error);
     EXPECT_GT(read, 0u);
     EXPECT_LT(read, rounds);
+}
+
+// One step sends thousands of events to a producer, more than is kept for somebody who does not read.
+TEST_F(HostilePeer, ReadingProducerIsNotCutWhenAConsumerOfManyLeasesDies) {
+    constexpr std::uint64_t kLeases = 6400;
+    RawPeer producer = peer();
+    producer.publish(make_tensor("a", 0));
+    RawPeer consumer = peer();
+    for (std::uint64_t lease = 1; lease <= kLeases; ++lease) {
+        consumer.attach(lease, "a");
+        producer.next<wire::LeaseEvent>();
+    }
+    consumer.close();
+    for (std::uint64_t left = kLeases; left-- > 0;) {
+        const auto event = producer.next<wire::LeaseEvent>();
+        ASSERT_EQ(event.what, wire::LeaseEvent::What::Lost);
+        ASSERT_EQ(event.remaining, left);
+    }
+    producer.call<wire::StatusReply>(wire::StatusRequest{});
+}
+
+// A stopped producer held up its consumers, and whoever took over its name, for as long as it was stopped.
+TEST_F(HostilePeer, StoppedProducerIsCutWhenOthersWaitForIt) {
+    RawPeer sleeper = peer();
+    sleeper.publish(make_tensor("x", 0));
+    RawPeer consumer = peer();
+    std::uint64_t lease = 0;
+    std::uint64_t stuck = 0;
+    while (stuck == 0) {
+        const auto id = consumer.send(wire::Attach{++lease, "x", wire::Which::Latest, 0, 0}, {}, 100);
+        const auto status = consumer.send(wire::StatusRequest{});
+        if (consumer.receive().packet.request_id == status) {
+            stuck = id;
+        } else {
+            consumer.next<wire::StatusReply>(status);
+        }
+    }
+    RawPeer successor = peer();
+    successor.publish(make_tensor("x", 0));  // answered once the sleeper is cut
+    successor.call<wire::StatusReply>(wire::StatusRequest{});
+    consumer.next<wire::AttachReply>(stuck);
+    wait_for_log("holds others up");
+}
+
+TEST_F(HostilePeer, WhoDoesNotSayHelloIsCut) {
+    RawPeer silent(daemon.socket_path());
+    EXPECT_EQ(silent.next<wire::Closing>().error.code, Errc::TimedOut);
+    EXPECT_TRUE(silent.at_end());
+    anchor.call<wire::StatusReply>(wire::StatusRequest{});
+}
+
+// It went on with whatever the failed request had left behind.
+TEST_F(HostilePeer, DaemonThatIsOutOfMemoryEndsWithOne) {
+    if (kIsSanitized) {
+        GTEST_SKIP() << "sanitizers reserve more addresses than any limit";
+    }
+    DaemonProcess small({.arguments = {}, .environment = {}, .descriptor_limit = {}, .address_space_limit = 128 << 20});
+    RawPeer greedy = RawPeer::greeted(small.socket_path());
+    const std::string name(250, 'n');
+    try {
+        for (std::uint64_t lease = 1;; ++lease) {
+            greedy.send(wire::Attach{lease, name + std::to_string(lease % 100'000), wire::Which::Latest, 0, 0});
+        }
+    } catch (const std::runtime_error&) {  // the connection ended
+    }
+    const int status = small.wait_end();
+    EXPECT_TRUE(WIFEXITED(status));
+    EXPECT_EQ(WEXITSTATUS(status), 1);
+    small.start();
+    RawPeer::greeted(small.socket_path());
 }
 
 TEST_F(HostilePeer, SleepingProducerDelaysOnlyItsOwnGrants) {

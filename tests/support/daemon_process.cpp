@@ -82,6 +82,10 @@ pid_t DaemonProcess::spawn(const std::vector<std::string>& arguments, const std:
             const rlimit limit{*options_.descriptor_limit, *options_.descriptor_limit};
             ::setrlimit(RLIMIT_NOFILE, &limit);
         }
+        if (options_.address_space_limit) {
+            const rlimit limit{*options_.address_space_limit, *options_.address_space_limit};
+            ::setrlimit(RLIMIT_AS, &limit);
+        }
         ::unsetenv("HURRAY_SOCKET");
         ::setenv("NOTIFY_SOCKET", notify.c_str(), 1);
         for (const auto& [name, value] : options_.environment) {
@@ -125,6 +129,10 @@ int DaemonProcess::end(int signal) {
         throw std::runtime_error("hurrayd has ended already");  // and never kill(-1)
     }
     ::kill(pid_, signal);
+    return wait_end();
+}
+
+int DaemonProcess::wait_end() {
     const int status = wait_for_end(pid_);
     pid_ = -1;
     return status;

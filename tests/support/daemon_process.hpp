@@ -22,7 +22,8 @@ class DaemonProcess {
     struct Options {
         std::vector<std::string> arguments;  ///< beside --socket
         std::vector<std::pair<std::string, std::string>> environment;
-        std::optional<std::uint64_t> descriptor_limit;  ///< RLIMIT_NOFILE, soft and hard
+        std::optional<std::uint64_t> descriptor_limit;          ///< RLIMIT_NOFILE, soft and hard
+        std::optional<std::uint64_t> address_space_limit = {};  ///< RLIMIT_AS, bytes
     };
     explicit DaemonProcess(Options options);
     DaemonProcess() : DaemonProcess(Options{}) {}
@@ -36,6 +37,8 @@ class DaemonProcess {
 
     /// Sends `signal` and waits for the end; the status as waitpid gives it.
     int end(int signal);
+    /// Waits until it ends by itself; the status as waitpid gives it.
+    int wait_end();
     /// Starts it again, on the same socket.
     void start();
     /// The next message to the service manager, e.g. "STOPPING=1".

@@ -1,9 +1,15 @@
 #include "daemon/config.hpp"
 
+#include <array>
 #include <fstream>
+#include <string>
+
+#include <fcntl.h>
+#include <unistd.h>
 
 #include <gtest/gtest.h>
 
+#include "libhurray/base/unique_fd.hpp"
 #include "tests/support/temporary_directory.hpp"
 
 namespace hurrayd {
@@ -89,7 +95,7 @@ TEST_F(ConfigTest, ErrorsNameFileLineKeyValueAndWhatIsAllowed) {
     write("\n[limits]\ndescriptors = -3\n");
     EXPECT_EQ(message(user), file + ":3: limits.descriptors is -3, allowed: 0, or 16 to 1000000000");
     write("[socket]\nmode = \"0999\"\n");
-    EXPECT_EQ(message(user), file + ":2: socket.mode is 0999, allowed: an octal mode up to \"0777\"");
+    EXPECT_EQ(message(user), file + ":2: socket.mode is 0999, allowed: an octal mode up to \"0777\", or 0o777");
     write("[socket]\nmoode = \"0600\"\n");
     EXPECT_EQ(message(user), file +
                                  ":2: there is no key socket.moode, allowed: socket.path, socket.mode, socket.group, "
@@ -102,6 +108,26 @@ TEST_F(ConfigTest, ErrorsNameFileLineKeyValueAndWhatIsAllowed) {
     EXPECT_EQ(
         message(user),
         file + ":1: socket.group is \"no such group here\", allowed: the name of a group of this system, or \"\"");
+}
+
+// 660 without quotes was taken for decimal, 0o1224: a socket that everybody could write to.
+TEST_F(ConfigTest, ModeWithoutQuotesMustBeWrittenOctal) {
+    write("socket.mode = 0o660\n");
+    EXPECT_EQ(load_config(line, user)->socket.mode, 0660u);
+    write("socket.mode = 660\n");
+    EXPECT_EQ(message(user), file + ":1: socket.mode is 660, allowed: an octal mode up to \"0777\", or 0o777");
+    write("socket.mode = 0o1777\n");
+    EXPECT_EQ(message(user), file + ":1: socket.mode is 0o1777, allowed: an octal mode up to \"0777\", or 0o777");
+}
+
+TEST_F(ConfigTest, PathWithNulIsRefused) {
+    write("socket.path = \"/run/a\\u0000b\"\n");
+    EXPECT_NE(message(user).find("socket.path"), std::string::npos);
+}
+
+TEST_F(ConfigTest, DirectoryIsNoConfigurationFile) {
+    line.config_file = "/";
+    EXPECT_EQ(message(user), "/: can't be read: Is a directory");
 }
 
 TEST_F(ConfigTest, FileThatIsNamedMustBeThere) {
@@ -119,6 +145,22 @@ TEST_F(ConfigTest, HelpShowsEveryKey) {
     for (const char* key : {"socket.path", "socket.mode", "socket.group", "log.level", "limits.descriptors"}) {
         EXPECT_NE(describe_keys().find(key), std::string::npos) << key;
     }
+}
+
+TEST(LogLine, IsDroppedWhereNobodyReads) {
+    std::array<int, 2> ends{};
+    ASSERT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
+    const hurray::UniqueFd reader(ends[0]);
+    const hurray::UniqueFd writer(ends[1]);
+    const std::string line(5000, 'x');
+    int written = 0;
+    while (log::write_or_drop(writer.get(), line)) {  // would wait for ever
+        ++written;
+    }
+    EXPECT_GT(written, 0);
+    std::array<char, 8192> buffer{};
+    EXPECT_GT(::read(reader.get(), buffer.data(), buffer.size()), 0);
+    EXPECT_TRUE(log::write_or_drop(writer.get(), line));
 }
 
 TEST(LogValue, NothingThatAPeerWroteCanForgeALine) {

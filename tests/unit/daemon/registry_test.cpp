@@ -252,6 +252,17 @@ TEST_F(RegistryTest, RootMayReplaceAnybodysName) {
     EXPECT_EQ(attach(alice, 2, by_name(1, "a")), (Words{"1:" + error(Errc::NotFound) + "#2"}));
 }
 
+// It can't see root's capsule, yet the name stays its own.
+TEST_F(RegistryTest, OwnerTakesItsNameBackFromRoot) {
+    const auto alice = open(kAlice);
+    const auto root = open(0);
+    const auto bob = open(kBob);
+    publish(alice, 1, 1, "n");
+    publish(root, 1, 2, "n");
+    EXPECT_EQ(publish(bob, 1, 3, "n"), (Words{"3:" + error(Errc::AlreadyExists) + "#1"}));
+    EXPECT_EQ(publish(alice, 3, 4, "n"), (Words{"2:Retired(2)", "2:Ended(2 reusable)", "1:PublishReply=1002#3"}));
+}
+
 TEST_F(RegistryTest, CapsulesWithoutANameDoNotReplaceEachOther) {
     const auto p = open(kAlice);
     publish(p, 1, 1, "");
@@ -300,6 +311,19 @@ TEST_F(RegistryTest, SameAttachAgainHasTheSameAnswerAndOpensNothing) {
     attach(p, 2, by_name(1, "a"));
     EXPECT_EQ(attach(p, 3, by_name(1, "a")), (Words{"1:AttachReply(1)#3"}));
     EXPECT_EQ(registry.totals().leases, 1u);
+}
+
+// The first grant may be held back because its producer does not read; the repeated one came at once, before OPENED.
+TEST_F(RegistryTest, SameAttachAgainIsAnsweredBehindWhatItsProducerIsTold) {
+    const auto p = open(kAlice);
+    const auto c = open(kAlice);
+    publish(p, 1, 1, "a");
+    attach(c, 1, by_name(1, "a"));
+    attach(c, 2, by_name(1, "a"));
+    EXPECT_EQ(last.at(0).behind, p);
+    end(p);
+    EXPECT_EQ(attach(c, 3, by_name(1, "a")), (Words{"2:AttachReply(1)#3"}));
+    EXPECT_EQ(last.at(0).behind, SessionNumber{});
 }
 
 TEST_F(RegistryTest, SameAttachAfterTheCapsuleRetiredHasTheSameAnswer) {
@@ -492,6 +516,23 @@ TEST_F(RegistryTest, ExactVersionThatWentToAnotherNameCanNotComeAnyMore) {
     attach(p, 1, what, std::nullopt);
     EXPECT_EQ(publish(p, 2, 1, "b"), (Words{"1:PublishReply=1000#2", "1:" + error(Errc::NotFound) + "#1"}));
     EXPECT_EQ(registry.totals().waiting, 0u);
+}
+
+// It waited for ever for a capsule that was there.
+TEST_F(RegistryTest, WaitingAttachByIdIsNotFoundOnceTheCapsuleCameWithAnotherVersion) {
+    const auto p = open(kAlice);
+    const auto bob = open(kBob);
+    wire::Attach newer = by_id(1, kAlice, 1);
+    newer.which = wire::Which::NewerThan;
+    newer.version = 5000;
+    wire::Attach seen = by_id(2, kAlice, 1);
+    seen.last_seen = 5000;
+    EXPECT_EQ(attach(p, 1, newer, std::nullopt), Words{});
+    EXPECT_EQ(attach(p, 2, seen, std::nullopt), Words{});
+    EXPECT_EQ(attach(bob, 1, newer, std::nullopt), Words{});
+    EXPECT_EQ(publish(p, 3, 1, ""), (Words{"1:PublishReply=1000#3", "1:" + error(Errc::NotFound) + "#1",
+                                           "1:" + error(Errc::NotFound) + "#2"}));
+    EXPECT_EQ(registry.totals().waiting, 1u) << "to another user the capsule does not exist";
 }
 
 TEST_F(RegistryTest, RetiredCapsuleIsNotFoundByItsId) {
