@@ -16,10 +16,7 @@ namespace {
 class Concurrency : public ClientTest {
   protected:
     static constexpr int kThreads = 8;
-    static int rounds() {
-        const char* given = std::getenv("HURRAY_TEST_ROUNDS");
-        return given != nullptr ? std::atoi(given) : 300;
-    }
+    static int rounds() { return test::rounds(300); }
     static void run_threads(const std::function<void(int)>& body) {
         std::vector<std::thread> threads;
         for (int i = 0; i < kThreads; ++i) {

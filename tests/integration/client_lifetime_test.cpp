@@ -47,11 +47,6 @@ class Lifetime : public ClientTest {
         ::kill(child, SIGKILL);
         ::waitpid(child, nullptr, 0);
     }
-
-    static int rounds(int wanted) {
-        const char* scale = std::getenv("HURRAY_TEST_ROUNDS");  // fewer where every fork is dear
-        return scale != nullptr ? std::min(wanted, std::atoi(scale)) : wanted;
-    }
 };
 
 TEST_F(Lifetime, ContextOutlivesItsClientAndItsReleaseStillReachesTheProducer) {

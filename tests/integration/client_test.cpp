@@ -1,10 +1,15 @@
 #include "tests/integration/client_test.hpp"
 
+#include <algorithm>
 #include <filesystem>
 
 #include <nlohmann/json.hpp>
 
+#include "tests/support/sanitized.hpp"
+
 namespace hurray::test {
+
+int rounds(int wanted) { return kIsSanitized ? std::max(wanted / 20, 10) : wanted; }
 
 std::size_t count_open_descriptors() {
     using Iterator = std::filesystem::directory_iterator;

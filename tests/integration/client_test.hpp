@@ -75,6 +75,9 @@ class EventLog {
     std::shared_ptr<State> state_ = std::make_shared<State>();
 };
 
+/// How often to repeat: `wanted`, or less where each time is dear (sanitizers make a fork cost fifty times as much).
+[[nodiscard]] int rounds(int wanted);
+
 /// Open descriptors of this process.
 [[nodiscard]] std::size_t count_open_descriptors();
 

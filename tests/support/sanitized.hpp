@@ -2,7 +2,7 @@
 
 namespace hurray::test {
 
-/// Whether this is built with the address sanitizer (and, in the presets, with the undefined behaviour sanitizer).
+/// Whether this is built with the address sanitizer (in the presets with the undefined behaviour sanitizer beside it).
 #if defined(__SANITIZE_ADDRESS__)
 inline constexpr bool kIsSanitized = true;
 #elif defined(__has_feature)
