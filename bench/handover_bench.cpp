@@ -32,7 +32,8 @@ constexpr unsigned char kStop = 2;
 
 void must(HurrayStatus status, const char* what) {
     if (status != HURRAY_OK) {
-        std::fprintf(stderr, "handover_bench: %s: %s: %s\n", what, hurray_status_string(status), hurray_last_error_message());
+        std::fprintf(stderr, "handover_bench: %s: %s: %s\n", what, hurray_status_string(status),
+                     hurray_last_error_message());
         std::exit(1);
     }
 }
@@ -52,7 +53,8 @@ struct View {
 };
 
 /// Attaches, reads a byte, notes in `when` how long after `since` that was, and lets go.
-View view(HurrayClient* client, const HurrayAttachOptions& options, std::atomic<std::uint64_t>& when, std::uint64_t since) {
+View view(HurrayClient* client, const HurrayAttachOptions& options, std::atomic<std::uint64_t>& when,
+          std::uint64_t since) {
     HurrayBufferList* buffers = nullptr;
     HurrayTensorContext* context = nullptr;
     HurrayCapsuleInfo info{};
@@ -216,11 +218,12 @@ struct Options {
 };
 
 [[noreturn]] void usage(int code) {
-    std::fputs("usage: handover_bench [--rounds N] [--sizes BYTES[,BYTES...]] [--spread]\n"
-               "Starts a private hurrayd through hurrayctl unless $HURRAY_SOCKET is set.\n"
-               "  --rounds N  rounds a size, of each side (default: 2000 for small sizes, 200 from 64 MiB, 40 from 1 GiB)\n"
-               "  --spread    let the scheduler place the processes, instead of one processor for all\n",
-               code == 0 ? stdout : stderr);
+    std::fputs(
+        "usage: handover_bench [--rounds N] [--sizes BYTES[,BYTES...]] [--spread]\n"
+        "Starts a private hurrayd through hurrayctl unless $HURRAY_SOCKET is set.\n"
+        "  --rounds N  rounds a size, of each side (default: 2000 for small sizes, 200 from 64 MiB, 40 from 1 GiB)\n"
+        "  --spread    let the scheduler place the processes, instead of one processor for all\n",
+        code == 0 ? stdout : stderr);
     std::exit(code);
 }
 
@@ -307,13 +310,14 @@ int main(int argc, char** argv) {
     if (const char* socket = std::getenv("HURRAY_SOCKET"); socket == nullptr || *socket == '\0') {
         run_under_private_daemon(argv);
     }
-    std::printf("%s; %s\n\n", bench::machine().c_str(), options.spread ? "processes where the scheduler likes"
-                                                                       : "all processes on one processor");
+    std::printf("%s; %s\n\n", bench::machine().c_str(),
+                options.spread ? "processes where the scheduler likes" : "all processes on one processor");
     std::printf("Microseconds; ratio = p50 through hurrayd / p50 of the floor.\n\n");
     std::printf("| %-18s | %7s | %6s | %8s | %8s | %8s | %8s | %8s | %8s | %5s |\n", "", "size", "rounds", "p50", "p99",
                 "p99.9", "floor50", "floor99", "fl99.9", "ratio");
-    std::printf("|%s|\n", "--------------------|---------|--------|----------|----------|----------|----------|----------|"
-                          "----------|-------");
+    std::printf("|%s|\n",
+                "--------------------|---------|--------|----------|----------|----------|----------|----------|"
+                "----------|-------");
     constexpr int kBlocks = 10;
     bench::Floor floor;
     bench::Brokered brokered;

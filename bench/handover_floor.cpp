@@ -94,7 +94,7 @@ Message expect(int socket, Say say) {
 }
 
 void check(int fd) {
-    struct stat status {};
+    struct stat status{};
     if (::fcntl(fd, F_GET_SEALS) < 0 || ::fstat(fd, &status) != 0) {
         die("floor: check");
     }
@@ -183,7 +183,8 @@ void consumer(int socket, SharedTimes& times) {
     }
 }
 
-int fork_child(const std::vector<int>& close_there, void (*body)(int, int, SharedTimes&), int a, int b, SharedTimes& times) {
+int fork_child(const std::vector<int>& close_there, void (*body)(int, int, SharedTimes&), int a, int b,
+               SharedTimes& times) {
     const pid_t child = ::fork();
     if (child < 0) {
         die("fork");
@@ -203,7 +204,8 @@ int fork_child(const std::vector<int>& close_there, void (*body)(int, int, Share
 struct Fresh {
     explicit Fresh(std::uint64_t length) : size(length) {
         fd = ::memfd_create("floor", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-        if (fd < 0 || ::ftruncate(fd, static_cast<off_t>(size)) != 0 || ::fallocate(fd, 0, 0, static_cast<off_t>(size)) != 0) {
+        if (fd < 0 || ::ftruncate(fd, static_cast<off_t>(size)) != 0 ||
+            ::fallocate(fd, 0, 0, static_cast<off_t>(size)) != 0) {
             die("floor: memfd");
         }
         data = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -235,9 +237,7 @@ SharedTimes& make_shared_times() {
     return *new (page) SharedTimes;
 }
 
-void touch(const void* data) {
-    [[maybe_unused]] const volatile char byte = *static_cast<const volatile char*>(data);
-}
+void touch(const void* data) { [[maybe_unused]] const volatile char byte = *static_cast<const volatile char*>(data); }
 
 Floor::Floor() : times_(make_shared_times()) {
     int to_producer[2];
@@ -246,10 +246,12 @@ Floor::Floor() : times_(make_shared_times()) {
         ::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, to_consumer) != 0) {
         die("socketpair");
     }
-    broker_ = fork_child({to_producer[0], to_consumer[0]}, [](int a, int b, SharedTimes&) { broker(a, b); }, to_producer[1],
-                         to_consumer[1], times_);
-    consumer_ = fork_child({to_producer[0], to_producer[1], to_consumer[1]},
-                           [](int a, int, SharedTimes& times) { consumer(a, times); }, to_consumer[0], -1, times_);
+    broker_ = fork_child(
+        {to_producer[0], to_consumer[0]}, [](int a, int b, SharedTimes&) { broker(a, b); }, to_producer[1],
+        to_consumer[1], times_);
+    consumer_ = fork_child(
+        {to_producer[0], to_producer[1], to_consumer[1]}, [](int a, int, SharedTimes& times) { consumer(a, times); },
+        to_consumer[0], -1, times_);
     socket_ = to_producer[0];
     for (const int fd : {to_producer[1], to_consumer[0], to_consumer[1]}) {
         ::close(fd);

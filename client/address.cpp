@@ -116,7 +116,8 @@ Result<Tried> try_path(const std::string& path) {
                                " (the system's daemon admits root and the group `hurray`: ask to be added to it, then "
                                "log in again)");
         case EPROTOTYPE:
-            return fail_os(Errc::Protocol, errno, "what listens on " + path + " is no hurrayd: a socket of another type");
+            return fail_os(Errc::Protocol, errno,
+                           "what listens on " + path + " is no hurrayd: a socket of another type");
         default:
             return fail_os(Errc::DaemonUnavailable, errno,
                            "cannot connect to hurrayd on " + path + ": " + std::strerror(errno));
@@ -131,9 +132,8 @@ tl::unexpected<Error> unavailable(const Address& address, Attempt last) {
     for (const auto& path : address.paths) {
         tried += (tried.empty() ? "" : ", ") + path;
     }
-    return fail(Errc::DaemonUnavailable,
-                "hurrayd is not running (tried " + tried +
-                    "): start the service, or run your program under `hurrayctl run --`");
+    return fail(Errc::DaemonUnavailable, "hurrayd is not running (tried " + tried +
+                                             "): start the service, or run your program under `hurrayctl run --`");
 }
 
 }  // namespace

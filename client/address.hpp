@@ -39,7 +39,8 @@ struct Address {
 ///        InvalidArgument    a path is too long
 ///        TimedOut           somebody listens, but takes no connection
 ///        Interrupted
-[[nodiscard]] Result<UniqueFd> connect_socket(const Address& address, Deadline deadline, const Interrupted& interrupted);
+[[nodiscard]] Result<UniqueFd> connect_socket(const Address& address, Deadline deadline,
+                                              const Interrupted& interrupted);
 
 /// Milliseconds for poll(2): what is left until `deadline`, rounded up; -1 for ever.
 [[nodiscard]] int poll_timeout(Deadline deadline);

@@ -162,8 +162,8 @@ Result<Attachment> attach(const std::shared_ptr<Session>& session, const AttachT
         return fail(std::move(buffers.error()));
     }
     attachment.buffers = std::move(*buffers);
-    auto lease = std::make_unique<Lease>(session, message.lease, standing, std::move(granted->name),
-                                         std::move(mappings));
+    auto lease =
+        std::make_unique<Lease>(session, message.lease, standing, std::move(granted->name), std::move(mappings));
     grant.taken();
     HurrayTensorContext* context = nullptr;
     if (const HurrayStatus status = hurray_tensor_context_new(

@@ -27,8 +27,9 @@ namespace {
 constexpr int kPumpBatch = 16;
 
 Error too_many_in_flight() {
-    return Error{Errc::Limit, "too many descriptors of this user are on their way to other processes; the limit is "
-                              "RLIMIT_NOFILE"};
+    return Error{Errc::Limit,
+                 "too many descriptors of this user are on their way to other processes; the limit is "
+                 "RLIMIT_NOFILE"};
 }
 
 Error connection_lost(std::string why) { return Error{Errc::ConnectionLost, std::move(why)}; }
@@ -144,8 +145,8 @@ Connection::Connection(UniqueFd socket, UniqueFd epoll, UniqueFd wake, UniqueFd 
       buffer_(wire::kMaxPacketBytes),
       fork_guard_({socket_.get(), epoll_.get(), wake_.get(), kick_.get()}) {}
 
-Result<std::unique_ptr<Connection>> Connection::open(const Address& address, Deadline deadline, const Greeting& greeting,
-                                                     Interrupted interrupted) {
+Result<std::unique_ptr<Connection>> Connection::open(const Address& address, Deadline deadline,
+                                                     const Greeting& greeting, Interrupted interrupted) {
     auto socket = connect_socket(address, deadline, interrupted);
     if (!socket) {
         return fail(std::move(socket.error()));
@@ -154,7 +155,8 @@ Result<std::unique_ptr<Connection>> Connection::open(const Address& address, Dea
     UniqueFd wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     UniqueFd kick(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (!epoll || !wake || !kick) {
-        return fail_os(Errc::Limit, errno, std::string("cannot make the connection's descriptors: ") + std::strerror(errno));
+        return fail_os(Errc::Limit, errno,
+                       std::string("cannot make the connection's descriptors: ") + std::strerror(errno));
     }
     epoll_event on_wake{};
     on_wake.events = EPOLLIN;
@@ -174,9 +176,9 @@ Result<std::unique_ptr<Connection>> Connection::open(const Address& address, Dea
 Result<wire::Received> Connection::receive_until(Deadline deadline) {
     for (;;) {
         auto received = wire::receive_packet(socket_.get(), buffer_);
-        if (!received || (received->kind != wire::Received::Kind::WouldBlock &&
-                          received->kind != wire::Received::Kind::Interrupted &&
-                          received->kind != wire::Received::Kind::Reset)) {
+        if (!received ||
+            (received->kind != wire::Received::Kind::WouldBlock &&
+             received->kind != wire::Received::Kind::Interrupted && received->kind != wire::Received::Kind::Reset)) {
             return received;
         }
         pollfd readable{socket_.get(), POLLIN, 0};
@@ -290,8 +292,8 @@ Result<void> Connection::send(Lock& held, wire::Request& request, std::span<cons
     // The daemon cuts the connection of who sends more.
     const std::size_t most = std::min<std::size_t>(hello_.limits.packet_bytes, wire::kMaxPacketBytes);
     if (encoded_.size() > most) {
-        Error error{Errc::Limit, "the request has " + std::to_string(encoded_.size()) + " bytes; hurrayd takes at most " +
-                                     std::to_string(most)};
+        Error error{Errc::Limit, "the request has " + std::to_string(encoded_.size()) +
+                                     " bytes; hurrayd takes at most " + std::to_string(most)};
         error.limit_name = "packet_bytes";
         error.limit = most;
         error.value = encoded_.size();
@@ -333,7 +335,8 @@ void Connection::flush(Lock& held) {
     while (!outgoing_.empty()) {
         const Outgoing& next = outgoing_.front();
         std::vector<int> fds;
-        std::transform(next.fds.begin(), next.fds.end(), std::back_inserter(fds), [](const auto& fd) { return fd.get(); });
+        std::transform(next.fds.begin(), next.fds.end(), std::back_inserter(fds),
+                       [](const auto& fd) { return fd.get(); });
         const auto sent = wire::send_packet(socket_.get(), std::as_bytes(std::span(next.bytes)), fds);
         if (sent && *sent == wire::Sent::WouldBlock) {
             return;
@@ -357,8 +360,8 @@ void Connection::flush(Lock& held) {
 
 void Connection::flush_releases(Lock& held) {
     while (!releases_.empty() && outgoing_.empty() && !end_) {
-        const std::size_t allowed = hello_.limits.unacked_releases - std::min<std::size_t>(
-                                        hello_.limits.unacked_releases, unacked_leases_);
+        const std::size_t allowed =
+            hello_.limits.unacked_releases - std::min<std::size_t>(hello_.limits.unacked_releases, unacked_leases_);
         const std::size_t count = std::min({releases_.size(), allowed, wire::kMaxReleaseLeases});
         if (count == 0) {
             return;  // the next Done makes room
@@ -399,9 +402,8 @@ void Connection::release(std::uint64_t lease) noexcept {
 }
 
 void Connection::abandon(Lock& held, Call& call, std::uint64_t lease) {
-    const auto unsent = std::find_if(outgoing_.begin(), outgoing_.end(), [&](const Outgoing& waiting) {
-        return waiting.request_id == call.request_id;
-    });
+    const auto unsent = std::find_if(outgoing_.begin(), outgoing_.end(),
+                                     [&](const Outgoing& waiting) { return waiting.request_id == call.request_id; });
     if (unsent != outgoing_.end()) {
         outgoing_.erase(unsent);
         return;
@@ -592,8 +594,9 @@ void Connection::handle_reply(Lock& lock, wire::Packet&& packet, std::vector<Uni
                 releases_.push_back(call.options->lease);
                 flush_releases(lock);
             }
-            Error error{Errc::Limit, "this process has too few descriptors free for what hurrayd sent; the limit is "
-                                     "RLIMIT_NOFILE"};
+            Error error{Errc::Limit,
+                        "this process has too few descriptors free for what hurrayd sent; the limit is "
+                        "RLIMIT_NOFILE"};
             error.limit_name = "RLIMIT_NOFILE";
             call.result = fail(std::move(error));
         } else {
@@ -664,7 +667,8 @@ void Connection::queue_notices([[maybe_unused]] Lock& held, std::vector<Notice>&
 }
 
 void Connection::wake_pump([[maybe_unused]] Lock& held) noexcept {
-    if (!wake_set_ && (!pump_reads_ || end_ || closed_)) {  // if it reads, it is awake; these must still be seen by poll_fd
+    if (!wake_set_ &&
+        (!pump_reads_ || end_ || closed_)) {  // if it reads, it is awake; these must still be seen by poll_fd
         set_eventfd(wake_.get());
         wake_set_ = true;
     }

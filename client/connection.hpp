@@ -81,7 +81,7 @@ class Connection final {
     };
 
     struct CallOptions {
-        std::span<const int> fds = {};                        ///< loans, sent with the request
+        std::span<const int> fds = {};                           ///< loans, sent with the request
         std::optional<std::uint64_t> timeout_ms = std::nullopt;  ///< the daemon's: Request.timeout_ms
         bool interruptible = true;
         std::uint64_t lease = 0;  ///< of an attach: released if it is granted after the caller gave up
@@ -183,25 +183,25 @@ class Connection final {
 
     mutable std::mutex mutex_;
     EventSink* sink_ = nullptr;
-    std::list<Call*> calls_;            ///< without their reply, oldest first
-    std::size_t waiters_ = 0;           ///< threads that read, or sleep until it is their turn
-    bool reading_ = false;              ///< some thread is the reader
-    bool pump_reads_ = false;           ///< and it is the pump
+    std::list<Call*> calls_;   ///< without their reply, oldest first
+    std::size_t waiters_ = 0;  ///< threads that read, or sleep until it is their turn
+    bool reading_ = false;     ///< some thread is the reader
+    bool pump_reads_ = false;  ///< and it is the pump
     bool closed_ = false;
-    std::optional<Error> end_;          ///< set once the socket is of no use any more
-    std::optional<Error> last_words_;   ///< what the daemon said before it cut the connection
+    std::optional<Error> end_;         ///< set once the socket is of no use any more
+    std::optional<Error> last_words_;  ///< what the daemon said before it cut the connection
     std::uint64_t last_request_ = 0;
     std::string encoded_;
-    std::deque<Outgoing> outgoing_;     ///< what the socket did not take at once
-    std::vector<std::uint64_t> releases_;  ///< to be sent
+    std::deque<Outgoing> outgoing_;                           ///< what the socket did not take at once
+    std::vector<std::uint64_t> releases_;                     ///< to be sent
     std::unordered_map<std::uint64_t, std::size_t> unacked_;  ///< Release request -> number of its leases
     std::size_t unacked_leases_ = 0;
     std::unordered_map<std::uint64_t, std::uint64_t> abandoned_;  ///< request -> lease to release should it be granted
     std::deque<Notice> notices_;
     bool wake_set_ = false;
-    std::uint32_t interest_ = 0;        ///< what the pump's epoll waits for on the socket
-    bool pump_sleeps_ = false;          ///< in its epoll
-    bool poll_fd_is_out_ = false;       ///< the user may be polling the epoll at any time
+    std::uint32_t interest_ = 0;   ///< what the pump's epoll waits for on the socket
+    bool pump_sleeps_ = false;     ///< in its epoll
+    bool poll_fd_is_out_ = false;  ///< the user may be polling the epoll at any time
     std::size_t open_leases_ = 0;
     bool stop_pump_ = false;
     bool outlives_client_ = false;

@@ -61,11 +61,11 @@ struct ForkGuardRegistry {
 
 std::uint32_t fork_generation() noexcept { return generation.load(std::memory_order_relaxed); }
 
-Error forked() {
-    return Error{Errc::Forked, "this client belongs to the parent process: connect again in the child"};
-}
+Error forked() { return Error{Errc::Forked, "this client belongs to the parent process: connect again in the child"}; }
 
-ForkGuard::ForkGuard(const std::array<int, 4>& fds) : fds_(fds), generation_(fork_generation()) { ForkGuardRegistry::instance().add(*this); }
+ForkGuard::ForkGuard(const std::array<int, 4>& fds) : fds_(fds), generation_(fork_generation()) {
+    ForkGuardRegistry::instance().add(*this);
+}
 
 ForkGuard::~ForkGuard() { ForkGuardRegistry::instance().remove(*this); }
 

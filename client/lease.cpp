@@ -35,8 +35,8 @@ void LeaseTable::producer_lost(const wire::CapsuleId& capsule) {
     }
 }
 
-Lease::Lease(std::shared_ptr<Session> session, std::uint64_t number, std::shared_ptr<Standing> standing, std::string name,
-             std::vector<std::shared_ptr<const Mapping>> mappings)
+Lease::Lease(std::shared_ptr<Session> session, std::uint64_t number, std::shared_ptr<Standing> standing,
+             std::string name, std::vector<std::shared_ptr<const Mapping>> mappings)
     : session_(std::move(session)),
       number_(number),
       standing_(std::move(standing)),

@@ -67,9 +67,10 @@ Result<Publisher::Published> Publisher::publish(Connection& connection, std::spa
         return fail(forked());
     }
     if (allocation.maybe_published) {
-        return fail_field(Errc::InvalidArgument, "allocation",
-                          "the allocation may have been published before the connection ended, so somebody may be reading "
-                          "it: allocate anew");
+        return fail_field(
+            Errc::InvalidArgument, "allocation",
+            "the allocation may have been published before the connection ended, so somebody may be reading "
+            "it: allocate anew");
     }
     if (!terms.name.empty()) {
         if (auto checked = wire::check_name(terms.name, "name"); !checked) {
@@ -114,7 +115,8 @@ Result<Publisher::Published> Publisher::publish(Connection& connection, std::spa
             message.segments.push_back({++last_segment_, true, wire::Memory::Reusable, allocation.segment()->size()});
             options.fds = std::span(&fd, 1);
         }
-        capsules_.emplace(*id, Capsule{published.capsule, terms, 0, published.byte_size, false, allocation.segment(), {}});
+        capsules_.emplace(*id,
+                          Capsule{published.capsule, terms, 0, published.byte_size, false, allocation.segment(), {}});
     }
     options.on_reply = [this, &id](const wire::PacketMessage& reply) {
         if (const auto* answer = std::get_if<wire::PublishReply>(&reply)) {
@@ -201,8 +203,13 @@ void Publisher::close_all(Capsule& capsule, std::vector<Notice>& notices) {
 
 /// The capsule's last notice also holds its memory, so that it is unmapped after the user was told, and not by the reader.
 void Publisher::end(Capsule&& capsule, bool reusable, std::vector<Notice>& notices) {
-    EventRecord record{HURRAY_EVENT_ENDED, reusable ? HURRAY_EVENT_FLAG_REUSABLE : 0, HURRAY_OK, capsule.id,
-                       capsule.version, 0, std::move(capsule.terms.name)};
+    EventRecord record{HURRAY_EVENT_ENDED,
+                       reusable ? HURRAY_EVENT_FLAG_REUSABLE : 0,
+                       HURRAY_OK,
+                       capsule.id,
+                       capsule.version,
+                       0,
+                       std::move(capsule.terms.name)};
     notices.push_back([tell = capsule.terms.on_event, context = capsule.terms.context, record = std::move(record),
                        segment = std::move(capsule.segment)] {
         if (tell == nullptr) {

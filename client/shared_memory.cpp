@@ -69,8 +69,8 @@ std::uint64_t available_memory() {
 tl::unexpected<Error> no_space(std::uint64_t asked, int os_error) {
     const std::uint64_t available = available_memory();
     Error error{Errc::NoSpace,
-                "cannot reserve " + std::to_string(asked) + " bytes of shared memory: " +
-                    std::to_string(available) + " bytes are available",
+                "cannot reserve " + std::to_string(asked) + " bytes of shared memory: " + std::to_string(available) +
+                    " bytes are available",
                 {},
                 os_error};
     error.limit_name = "available memory";

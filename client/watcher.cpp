@@ -29,7 +29,8 @@ HurrayEventKind to_kind(wire::Watched::What what) {
 
 }  // namespace
 
-Result<std::uint64_t> Watcher::watch(Connection& connection, std::string pattern, HurrayEventFn callback, void* context) {
+Result<std::uint64_t> Watcher::watch(Connection& connection, std::string pattern, HurrayEventFn callback,
+                                     void* context) {
     if (auto checked = wire::check_pattern(pattern, "pattern"); !checked) {
         return fail(std::move(checked.error()));
     }
@@ -62,9 +63,8 @@ Result<std::uint64_t> Watcher::watch(Connection& connection, std::string pattern
 void Watcher::silence(Watch& watch) {
     std::unique_lock lock(watch.mutex);
     watch.cancelled = true;
-    watch.idle.wait(lock, [&] {
-        return watch.running == std::thread::id() || watch.running == std::this_thread::get_id();
-    });
+    watch.idle.wait(lock,
+                    [&] { return watch.running == std::thread::id() || watch.running == std::this_thread::get_id(); });
 }
 
 Result<void> Watcher::unwatch(Connection& connection, std::uint64_t watch) {

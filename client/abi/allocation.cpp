@@ -62,8 +62,9 @@ HurrayStatus hurray_allocation_data(const HurrayAllocation* allocation, uint32_t
         }
         const std::size_t count = allocation->allocation.buffers().size();
         if (index >= count) {
-            return fail_field(Errc::IndexOutOfBounds, "index",
-                              "is " + std::to_string(index) + ", the allocation has " + std::to_string(count) + " buffers");
+            return fail_field(
+                Errc::IndexOutOfBounds, "index",
+                "is " + std::to_string(index) + ", the allocation has " + std::to_string(count) + " buffers");
         }
         *out = allocation->allocation.data(index);
         return {};

@@ -181,10 +181,8 @@ HurrayStatus hurray_client_status_json(HurrayClient* client, char* out, uint64_t
         }
         json["writing"] = nlohmann::ordered_json::array();
         for (const wire::Writing& writing : status->writing) {
-            json["writing"].push_back({{"uid", writing.uid},
-                                       {"pid", writing.pid},
-                                       {"bytes", writing.bytes},
-                                       {"age_ms", writing.age_ms}});
+            json["writing"].push_back(
+                {{"uid", writing.uid}, {"pid", writing.pid}, {"bytes", writing.bytes}, {"age_ms", writing.age_ms}});
         }
         const auto [capsules, bytes] = session.publisher().totals();
         json["client"] = {{"capsules", capsules}, {"bytes", bytes}, {"leases", session.connection().open_leases()}};

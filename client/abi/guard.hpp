@@ -11,7 +11,8 @@
 
 namespace hurray::client::abi {
 
-[[nodiscard]] inline HurrayStatus report(HurrayStatus status, const char* function, const std::string& message) noexcept {
+[[nodiscard]] inline HurrayStatus report(HurrayStatus status, const char* function,
+                                         const std::string& message) noexcept {
     try {
         hurray_last_error_set((std::string(function) + ": " + message).c_str());
     } catch (const std::bad_alloc&) {

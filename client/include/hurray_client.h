@@ -94,12 +94,12 @@ typedef enum HurrayEventKind {
     HURRAY_EVENT_LEASE_TAKEN = 5,
     HURRAY_EVENT_ENDED = 6, /* retired and nobody holds it any more: exactly once, the last event of a capsule */
     /* To a watch: */
-    HURRAY_EVENT_PRESENT = 7,       /* was there when the watch began */
-    HURRAY_EVENT_SNAPSHOT_END = 8,  /* all that was there has been told */
-    HURRAY_EVENT_PUBLISHED = 9,     /* can be attached from now on */
-    HURRAY_EVENT_RETIRED = 10,      /* withdrawn or replaced: can't be attached any more */
+    HURRAY_EVENT_PRESENT = 7,        /* was there when the watch began */
+    HURRAY_EVENT_SNAPSHOT_END = 8,   /* all that was there has been told */
+    HURRAY_EVENT_PUBLISHED = 9,      /* can be attached from now on */
+    HURRAY_EVENT_RETIRED = 10,       /* withdrawn or replaced: can't be attached any more */
     HURRAY_EVENT_PRODUCER_LOST = 11, /* its producer's connection ended; it can't be attached any more */
-    HURRAY_EVENT_GAP = 12           /* events were left out, since too many waited to be told: list anew */
+    HURRAY_EVENT_GAP = 12            /* events were left out, since too many waited to be told: list anew */
 } HurrayEventKind;
 
 #define HURRAY_EVENT_FLAG_REUSABLE 0x1u /* ENDED: nobody can be reading the memory any more */
@@ -128,14 +128,14 @@ typedef int32_t (*HurrayListFn)(const HurrayCapsuleInfo *capsule, void *context)
 typedef struct HurrayConnectOptions {
     uint32_t struct_size;
     uint32_t flags;
-    const char *address;     /* path of the daemon's socket; null: $HURRAY_SOCKET, else the user's own, else the system's */
+    const char *address; /* path of the daemon's socket; null: $HURRAY_SOCKET, else the user's own, else the system's */
     const char *client_name; /* a label for people, up to 64 bytes; null: the program's name */
-    int64_t timeout_ms;      /* C2: how long to keep trying while nobody listens, and to wait for the daemon's answer once
+    int64_t timeout_ms;   /* C2: how long to keep trying while nobody listens, and to wait for the daemon's answer once
                                 somebody does. Default 0: one try, and 5 s for the answer */
-    int64_t reconnect_ms;    /* not supported yet: must be 0 */
-    HurrayEventFn on_event;  /* may be null */
+    int64_t reconnect_ms; /* not supported yet: must be 0 */
+    HurrayEventFn on_event;          /* may be null */
     HurrayInterruptedFn interrupted; /* may be null */
-    void *context;           /* of both */
+    void *context;                   /* of both */
 } HurrayConnectOptions;
 
 /* Connects to the daemon and agrees on a protocol version.
@@ -212,10 +212,10 @@ HURRAY_API HurrayStatus hurray_allocation_destroy(HurrayAllocation **allocation)
 typedef struct HurrayPublishOptions {
     uint32_t struct_size;
     uint32_t flags;
-    HurrayAccess access;  /* not supported yet: is_set must be 0 */
-    uint64_t retain;      /* not supported yet: must be 0 */
-    uint64_t group;       /* not supported yet: must be 0 */
-    int64_t linger_ms;    /* not supported yet: must be 0 */
+    HurrayAccess access;    /* not supported yet: is_set must be 0 */
+    uint64_t retain;        /* not supported yet: must be 0 */
+    uint64_t group;         /* not supported yet: must be 0 */
+    int64_t linger_ms;      /* not supported yet: must be 0 */
     HurrayEventFn on_event; /* events of this capsule; may be null */
     void *context;
 } HurrayPublishOptions;
@@ -257,13 +257,13 @@ HURRAY_API HurrayStatus hurray_client_withdraw(HurrayClient *client, const Hurra
 typedef struct HurrayAttachOptions {
     uint32_t struct_size;
     uint32_t flags;
-    const char *name;               /* exactly one of name and capsule */
+    const char *name; /* exactly one of name and capsule */
     const HurrayCapsuleId *capsule;
-    uint64_t version;               /* this version only; at most one of version and newer_than, else the latest */
-    uint64_t newer_than;            /* the first version that is newer than this one */
-    int64_t timeout_ms;             /* C2: how long to wait for it to be published. Default 0 */
-    uint32_t populate;              /* not supported yet: must be 0 */
-    int32_t device;                 /* not supported yet: must be 0 */
+    uint64_t version;    /* this version only; at most one of version and newer_than, else the latest */
+    uint64_t newer_than; /* the first version that is newer than this one */
+    int64_t timeout_ms;  /* C2: how long to wait for it to be published. Default 0 */
+    uint32_t populate;   /* not supported yet: must be 0 */
+    int32_t device;      /* not supported yet: must be 0 */
 } HurrayAttachOptions;
 
 /* Attaches a capsule: maps its buffers, read-only, and takes a lease on it.

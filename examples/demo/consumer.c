@@ -52,7 +52,8 @@ static int verify(const struct demo_expectation *expected, const HurrayBufferLis
     if (print_tensor(context, expected->name) != HURRAY_OK) {
         return failed("read the descriptor");
     }
-    if (hurray_buffer_list_get(buffers, 0, &buffer) != HURRAY_OK || hurray_buffer_data_ptr(buffer, &data) != HURRAY_OK ||
+    if (hurray_buffer_list_get(buffers, 0, &buffer) != HURRAY_OK ||
+        hurray_buffer_data_ptr(buffer, &data) != HURRAY_OK ||
         hurray_buffer_byte_size(buffer, &byte_size) != HURRAY_OK) {
         return failed("find the tensor's bytes");
     }

@@ -15,7 +15,8 @@ int main(int argc, char** argv) try {
     auto client = hurray::Client::connect();
     const auto tensor = client.attach(expected.name, {.timeout = 5s});
 
-    std::cout << "C++ consumer: " << tensor.name() << " is " << hurray::element_type_name(tensor.element_type()) << " [";
+    std::cout << "C++ consumer: " << tensor.name() << " is " << hurray::element_type_name(tensor.element_type())
+              << " [";
     const char* separator = "";
     for (const std::uint64_t size : tensor.shape()) {
         std::cout << separator << size;

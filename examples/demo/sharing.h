@@ -123,12 +123,14 @@ static inline int demo_verify(const struct demo_expectation *expected, const cha
         return -1;
     }
     if (place.inode != expected->place.inode || place.offset != expected->place.offset) {
-        fprintf(stderr, "%s consumer: %s: inode %" PRIu64 " offset %" PRIu64 ", but the producer wrote to inode %" PRIu64
-                        " offset %" PRIu64 "\n", language, expected->name, place.inode, place.offset,
-                expected->place.inode, expected->place.offset);
+        fprintf(stderr,
+                "%s consumer: %s: inode %" PRIu64 " offset %" PRIu64 ", but the producer wrote to inode %" PRIu64
+                " offset %" PRIu64 "\n",
+                language, expected->name, place.inode, place.offset, expected->place.inode, expected->place.offset);
         return -1;
     }
-    printf("  checksum %08" PRIx32 " OK; same memory as the producer: inode %" PRIu64 ", offset %" PRIu64 ", mapped %s\n",
+    printf("  checksum %08" PRIx32 " OK; same memory as the producer: inode %" PRIu64 ", offset %" PRIu64
+           ", mapped %s\n",
            checksum, place.inode, place.offset, place.permissions);
     return 0;
 }

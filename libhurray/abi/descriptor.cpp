@@ -52,8 +52,7 @@ HurrayStatus to_tensor(const char* function, const HurrayDenseDescriptor& dense,
     if (dense.reserved2 != 0) {
         return invalid("dense.reserved2 is not 0");
     }
-    const auto layout =
-        dense.layout == 0 ? hurray::LayoutTag::RowMajor : static_cast<hurray::LayoutTag>(dense.layout);
+    const auto layout = dense.layout == 0 ? hurray::LayoutTag::RowMajor : static_cast<hurray::LayoutTag>(dense.layout);
     const bool strided = layout == hurray::LayoutTag::Strided;
     if (!strided && dense.strides != nullptr) {
         return invalid("dense.strides is given, but dense.layout is not HURRAY_LAYOUT_STRIDED");
@@ -196,8 +195,8 @@ HurrayStatus hurray_descriptor_buffer_entry(const HurrayDescriptor* descriptor, 
         const hurray::BufferTable& buffers = descriptor->view().buffers;
         if (index >= buffers.size()) {
             return fail(HURRAY_ERR_INDEX_OUT_OF_BOUNDS, function,
-                        "index is " + std::to_string(index) + ", the descriptor has " +
-                            std::to_string(buffers.size()) + " buffers");
+                        "index is " + std::to_string(index) + ", the descriptor has " + std::to_string(buffers.size()) +
+                            " buffers");
         }
         const hurray::BufferEntry entry = buffers[index];
         *out = HurrayBufferEntry{entry.byte_size,

@@ -66,6 +66,4 @@ HurrayStatus fail(const char* function, const DescriptorError& error) {
 
 const char* hurray_last_error_message(void) { return hurray::abi::last_message.data(); }
 
-void hurray_last_error_set(const char* message) {
-    hurray::abi::set_last_error(message == nullptr ? "" : message);
-}
+void hurray_last_error_set(const char* message) { hurray::abi::set_last_error(message == nullptr ? "" : message); }

@@ -71,8 +71,7 @@ bool device_has_memory_class(DeviceTag device, MemoryClass memory_class) noexcep
 BufferEntry BufferTable::operator[](std::size_t index) const noexcept {
     const std::uint8_t* at = bytes_.data() + index * kEntrySize;
     return BufferEntry{load_little_endian<std::uint64_t>(at), load_little_endian<std::uint32_t>(at + 8),
-                       static_cast<DeviceTag>(at[12]), static_cast<SyncMode>(at[13]),
-                       static_cast<MemoryClass>(at[14])};
+                       static_cast<DeviceTag>(at[12]), static_cast<SyncMode>(at[13]), static_cast<MemoryClass>(at[14])};
 }
 
 BufferTable read_buffer_table(ByteReader& in, bool may_be_empty) noexcept {

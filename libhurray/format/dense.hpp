@@ -30,8 +30,7 @@ class DenseEncoding {
     friend DescriptorResult<DenseEncoding> encode_dense(const DenseTensor& tensor) noexcept;
 
     /// Header, sizes and strides of the highest rank, byte offset, and a table of one buffer.
-    static constexpr std::size_t kCapacity =
-        kDescriptorHeaderSize + 2 * 8 * kMaxRank + 8 + 1 + BufferTable::kEntrySize;
+    static constexpr std::size_t kCapacity = kDescriptorHeaderSize + 2 * 8 * kMaxRank + 8 + 1 + BufferTable::kEntrySize;
 
     std::array<std::uint8_t, kCapacity> bytes_;
     std::size_t size_ = 0;

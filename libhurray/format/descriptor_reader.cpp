@@ -23,8 +23,8 @@ class Decoder {
     }
 
     [[nodiscard]] DescriptorResult<DescriptorView> run() noexcept {
-        const bool good = header() && shape_and_offset() && layout() && buffers() && sections() && length() &&
-                          across_sections();
+        const bool good =
+            header() && shape_and_offset() && layout() && buffers() && sections() && length() && across_sections();
         if (!good) {
             return tl::unexpected(in_.error());
         }

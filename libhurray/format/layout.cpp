@@ -136,11 +136,9 @@ CompositeHeadLayout read_composite_head(ByteReader& in) noexcept {
     const auto member_count = in.read<std::uint32_t>("layout.member_count");
     check_composition_rule(in, rule);
     const CompositeHeadLayout layout{static_cast<CompositionRule>(rule), combine_op, member_count};
-    const bool op_fits =
-        layout.rule == CompositionRule::Overlay ? combine_op == 1 || combine_op == 2 : combine_op == 0;
+    const bool op_fits = layout.rule == CompositionRule::Overlay ? combine_op == 1 || combine_op == 2 : combine_op == 0;
     in.check(op_fits, {Fault::InvalidCombineOp, "layout.combine_op", 0, combine_op, rule});
-    in.check(member_count != kOpenMemberCount,
-             {Fault::OpenCompositeReserved, "layout.member_count", 0, member_count});
+    in.check(member_count != kOpenMemberCount, {Fault::OpenCompositeReserved, "layout.member_count", 0, member_count});
     return layout;
 }
 
@@ -260,8 +258,6 @@ Layout read_layout(ByteReader& in, std::uint8_t tag, std::size_t rank) noexcept 
     return {};
 }
 
-void write_layout(ByteWriter& out, const Layout& layout) noexcept {
-    std::visit(PayloadWriter(out), layout.payload);
-}
+void write_layout(ByteWriter& out, const Layout& layout) noexcept { std::visit(PayloadWriter(out), layout.payload); }
 
 }  // namespace hurray

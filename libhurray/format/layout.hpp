@@ -22,8 +22,8 @@ struct StridedLayout {
 /// One level of tiling. `outer` arranges the tiles, `inner` the elements in a tile.
 struct TiledLevel {
     PackedArray<std::uint64_t> tile_shape;
-    LayoutTag outer = LayoutTag::RowMajor;  // RowMajor, ColumnMajor or Strided
-    LayoutTag inner = LayoutTag::RowMajor;  // those, or Tiled: the next level
+    LayoutTag outer = LayoutTag::RowMajor;    // RowMajor, ColumnMajor or Strided
+    LayoutTag inner = LayoutTag::RowMajor;    // those, or Tiled: the next level
     PackedArray<std::int64_t> outer_strides;  // in tiles; empty unless outer is Strided
     PackedArray<std::int64_t> inner_strides;  // in elements; empty unless inner is Strided
 };

@@ -115,8 +115,8 @@ DescriptorResult<Quantization> parse_quantization(std::span<const std::uint8_t> 
     q.scheme = static_cast<QuantizationScheme>(tag);
     need(4);
     q.scheme_version = in.read<std::uint8_t>(kSection);
-    in.check(q.scheme_version <= kNewestVersion, {Fault::UnsupportedSchemeVersion, "quantization.scheme_version", 0,
-                                                  q.scheme_version, kNewestVersion});
+    in.check(q.scheme_version <= kNewestVersion,
+             {Fault::UnsupportedSchemeVersion, "quantization.scheme_version", 0, q.scheme_version, kNewestVersion});
     const auto flags = in.read<std::uint16_t>(kSection);
     need(scheme_length(q.scheme));
     const std::uint16_t defined = has_symmetric_flag(q.scheme) ? kSymmetric : std::uint16_t{0};

@@ -80,9 +80,9 @@ ExtensionType read_extension_type(ByteReader& in) noexcept {
     type.has_inf = read_flag(in, "extension_type.has_inf");
     const auto last_reserved = in.bytes(2, "extension_type.reserved");
     const std::uint8_t needed = packing_factor_of(type.bit_width);
-    in.check(needed != 0 && type.packing_factor == needed,
-             {Fault::ExtensionTypePackingInvalid, "extension_type.packing_factor", 0, type.packing_factor,
-              type.bit_width});
+    in.check(
+        needed != 0 && type.packing_factor == needed,
+        {Fault::ExtensionTypePackingInvalid, "extension_type.packing_factor", 0, type.packing_factor, type.bit_width});
     in.check_zero(reserved, "extension_type.reserved");
     in.check_zero(last_reserved, "extension_type.reserved");
     return type;

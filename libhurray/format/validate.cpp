@@ -11,8 +11,8 @@ namespace {
 
 using Check = DescriptorResult<void>;
 
-tl::unexpected<DescriptorError> refuse(Fault fault, const char* field, std::uint64_t value = 0,
-                                       std::uint64_t limit = 0, std::uint64_t index = 0) {
+tl::unexpected<DescriptorError> refuse(Fault fault, const char* field, std::uint64_t value = 0, std::uint64_t limit = 0,
+                                       std::uint64_t index = 0) {
     return tl::unexpected(DescriptorError{fault, field, index, value, limit});
 }
 
@@ -170,9 +170,8 @@ Check check_buffer(const DescriptorView& view) {
 Check validate_descriptor(const DescriptorView& view) noexcept {
     return check_version(view)
         .and_then([&] { return check_devices(view.buffers); })
-        .and_then([&] {
-            return view.layout.tag == LayoutTag::CompositeHead ? Check{} : check_colocation(view.buffers);
-        })
+        .and_then(
+            [&] { return view.layout.tag == LayoutTag::CompositeHead ? Check{} : check_colocation(view.buffers); })
         .and_then([&] { return check_scalar(view); })
         .and_then([&] { return check_layout_against_shape(view); })
         .and_then([&] { return check_statistics(view); })

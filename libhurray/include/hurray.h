@@ -51,16 +51,16 @@ HURRAY_API uint32_t hurray_c_abi_version(void);
 typedef int32_t HurrayStatus;
 
 #define HURRAY_OK 0
-#define HURRAY_ERR_INVALID_MAGIC (-1)       /* a descriptor does not start with "HRRY" */
-#define HURRAY_ERR_VERSION_MISMATCH (-2)    /* a descriptor's major version is newer than this library */
-#define HURRAY_ERR_INVALID_LAYOUT (-3)      /* malformed structure: layout, lengths, reserved bits, alignment, shape */
-#define HURRAY_ERR_INVALID_TYPE (-4)        /* element type tag, device tag or memory class is not valid */
-#define HURRAY_ERR_BUFFER_TOO_SMALL (-5)    /* the output array is too short; the needed length was written */
-#define HURRAY_ERR_NULL_POINTER (-6)        /* a required pointer is null */
-#define HURRAY_ERR_INTERNAL_PANIC (-7)      /* an exception reached the boundary; do not use the handle again */
-#define HURRAY_ERR_INVALID_SYNC_MODE (-8)   /* the sync mode byte is none of 0, 1, 2, or does not fit the device */
-#define HURRAY_ERR_SYNC_MODE_MISMATCH (-9)  /* the handoff does not fit the buffer's declared sync mode */
-#define HURRAY_ERR_INTERNAL (-10)           /* anything else; also a detected second destroy */
+#define HURRAY_ERR_INVALID_MAGIC (-1)        /* a descriptor does not start with "HRRY" */
+#define HURRAY_ERR_VERSION_MISMATCH (-2)     /* a descriptor's major version is newer than this library */
+#define HURRAY_ERR_INVALID_LAYOUT (-3)       /* malformed structure: layout, lengths, reserved bits, alignment, shape */
+#define HURRAY_ERR_INVALID_TYPE (-4)         /* element type tag, device tag or memory class is not valid */
+#define HURRAY_ERR_BUFFER_TOO_SMALL (-5)     /* the output array is too short; the needed length was written */
+#define HURRAY_ERR_NULL_POINTER (-6)         /* a required pointer is null */
+#define HURRAY_ERR_INTERNAL_PANIC (-7)       /* an exception reached the boundary; do not use the handle again */
+#define HURRAY_ERR_INVALID_SYNC_MODE (-8)    /* the sync mode byte is none of 0, 1, 2, or does not fit the device */
+#define HURRAY_ERR_SYNC_MODE_MISMATCH (-9)   /* the handoff does not fit the buffer's declared sync mode */
+#define HURRAY_ERR_INTERNAL (-10)            /* anything else; also a detected second destroy */
 #define HURRAY_ERR_INDEX_OUT_OF_BOUNDS (-11) /* list index at or past the length */
 /* -12 to -31 are unused. From -32 on: codes of the broker client (hurray_client.h). */
 #define HURRAY_ERR_NOT_FOUND (-32)          /* no such capsule, version, stream or lease */
@@ -296,20 +296,20 @@ HURRAY_API HurrayStatus hurray_descriptor_validate(const HurrayDescriptor *descr
 
 /* What a dense tensor in one buffer needs to be described. */
 typedef struct HurrayDenseDescriptor {
-    uint32_t struct_size;    /* sizeof(HurrayDenseDescriptor) */
-    uint8_t element_type;    /* HURRAY_TYPE_* */
-    uint8_t layout;          /* HURRAY_LAYOUT_ROW_MAJOR, _COLUMN_MAJOR or _STRIDED; 0: row-major */
-    uint8_t device_tag;      /* of the buffer */
-    uint8_t sync_mode;       /* of the buffer */
-    uint8_t memory_class;    /* of the buffer */
-    uint8_t reserved[3];     /* 0 */
-    uint32_t rank;           /* 0 (a scalar) to HURRAY_MAX_RANK */
-    const uint64_t *shape;   /* rank sizes, in elements; may be null for rank 0 */
-    const int64_t *strides;  /* rank strides, in elements, any sign; for _STRIDED only, else null */
-    uint64_t byte_offset;    /* of the element with all-zero index, in buffer 0 */
-    uint64_t byte_size;      /* of buffer 0; 0: exactly what byte_offset and the elements need */
-    uint32_t alignment;      /* of buffer 0, a power of two, at least 64; 0: 64 */
-    uint32_t reserved2;      /* 0 */
+    uint32_t struct_size;   /* sizeof(HurrayDenseDescriptor) */
+    uint8_t element_type;   /* HURRAY_TYPE_* */
+    uint8_t layout;         /* HURRAY_LAYOUT_ROW_MAJOR, _COLUMN_MAJOR or _STRIDED; 0: row-major */
+    uint8_t device_tag;     /* of the buffer */
+    uint8_t sync_mode;      /* of the buffer */
+    uint8_t memory_class;   /* of the buffer */
+    uint8_t reserved[3];    /* 0 */
+    uint32_t rank;          /* 0 (a scalar) to HURRAY_MAX_RANK */
+    const uint64_t *shape;  /* rank sizes, in elements; may be null for rank 0 */
+    const int64_t *strides; /* rank strides, in elements, any sign; for _STRIDED only, else null */
+    uint64_t byte_offset;   /* of the element with all-zero index, in buffer 0 */
+    uint64_t byte_size;     /* of buffer 0; 0: exactly what byte_offset and the elements need */
+    uint32_t alignment;     /* of buffer 0, a power of two, at least 64; 0: 64 */
+    uint32_t reserved2;     /* 0 */
 } HurrayDenseDescriptor;
 
 /* Encodes the canonical bytes of `dense` into `out_bytes` (R6). The result passes hurray_descriptor_validate.
@@ -344,8 +344,7 @@ typedef void (*HurrayOwnerReleaseFn)(void *owner);
 /* Copies `len` descriptor bytes without looking into them. `descriptor` may be null with len 0; `owner` and `release`
  * may be null. Any `abi_version` is kept as it is. */
 HURRAY_API HurrayStatus hurray_tensor_context_new(uint32_t abi_version, const uint8_t *descriptor, uint64_t len,
-                                                  void *owner, HurrayOwnerReleaseFn release,
-                                                  HurrayTensorContext **out);
+                                                  void *owner, HurrayOwnerReleaseFn release, HurrayTensorContext **out);
 /* Works for contexts of every ABI version; check it before any other accessor. */
 HURRAY_API HurrayStatus hurray_tensor_context_abi_version(const HurrayTensorContext *context, uint32_t *out);
 /* Borrowed (R5). An empty descriptor is null and 0. */

@@ -142,9 +142,7 @@ Character next_character(std::string_view text) noexcept {
     return {code, bytes};
 }
 
-bool is_control(char32_t code) noexcept {
-    return code < 0x20 || (code >= 0x7F && code <= 0x9F);
-}
+bool is_control(char32_t code) noexcept { return code < 0x20 || (code >= 0x7F && code <= 0x9F); }
 
 std::string hexadecimal(std::uint32_t value, int digits) {
     constexpr std::string_view kDigits = "0123456789ABCDEF";
@@ -717,9 +715,7 @@ Result<PacketMessage> read(const pb::HelloReply& in) {
                       .window_left_ms = in.window_left_ms()};
 }
 
-Access read_access(const pb::Access& in) {
-    return {.gid = in.gid(), .mode = in.mode()};
-}
+Access read_access(const pb::Access& in) { return {.gid = in.gid(), .mode = in.mode()}; }
 
 Result<PacketMessage> read(pb::AttachReply* in, std::size_t fd_count) {
     auto capsule = read_capsule_id(in->capsule(), {"attach.capsule.id"});
@@ -872,9 +868,7 @@ Result<PacketMessage> read(const pb::ProducerLost& in) {
 }
 
 /// Whether an event of that kind may be about no capsule, so that its id may be left out.
-bool may_lack_capsule(Watched::What what) {
-    return what == Watched::What::SnapshotEnd || what == Watched::What::Gap;
-}
+bool may_lack_capsule(Watched::What what) { return what == Watched::What::SnapshotEnd || what == Watched::What::Gap; }
 
 Result<PacketMessage> read(pb::Watched* in) {
     if (auto checked = check_event_enum(in->what(), pb::Watched::What_MAX, "watched.what"); !checked) {
@@ -1063,9 +1057,7 @@ void write_message(const Release& in, pb::Request* request) {
     request->mutable_release()->mutable_lease()->Add(in.leases.begin(), in.leases.end());
 }
 
-void write_message(const Cancel& in, pb::Request* request) {
-    request->mutable_cancel()->set_request_id(in.request_id);
-}
+void write_message(const Cancel& in, pb::Request* request) { request->mutable_cancel()->set_request_id(in.request_id); }
 
 void write_message(const Withdraw& in, pb::Request* request) {
     write(in.capsule, request->mutable_withdraw()->mutable_capsule());
@@ -1085,13 +1077,9 @@ void write_message(const Watch& in, pb::Request* request) {
     out->set_pattern(in.pattern);
 }
 
-void write_message(const Unwatch& in, pb::Request* request) {
-    request->mutable_unwatch()->set_watch(in.watch);
-}
+void write_message(const Unwatch& in, pb::Request* request) { request->mutable_unwatch()->set_watch(in.watch); }
 
-void write_message(const StatusRequest& /*in*/, pb::Request* request) {
-    static_cast<void>(request->mutable_status());
-}
+void write_message(const StatusRequest& /*in*/, pb::Request* request) { static_cast<void>(request->mutable_status()); }
 
 /// Messages for people may quote anything, and a protobuf string that is not UTF-8 would void the whole packet.
 void write(const Error& in, pb::Error* out) {
@@ -1104,17 +1092,11 @@ void write(const Error& in, pb::Error* out) {
     out->set_message(printable(in.message));
 }
 
-void write_message(const Error& in, pb::Packet* packet) {
-    write(in, packet->mutable_error());
-}
+void write_message(const Error& in, pb::Packet* packet) { write(in, packet->mutable_error()); }
 
-void write_message(const Closing& in, pb::Packet* packet) {
-    write(in.error, packet->mutable_closing());
-}
+void write_message(const Closing& in, pb::Packet* packet) { write(in.error, packet->mutable_closing()); }
 
-void write_message(const Done& /*in*/, pb::Packet* packet) {
-    static_cast<void>(packet->mutable_done());
-}
+void write_message(const Done& /*in*/, pb::Packet* packet) { static_cast<void>(packet->mutable_done()); }
 
 void write_message(const HelloReply& in, pb::Packet* packet) {
     pb::HelloReply* out = packet->mutable_hello();
@@ -1128,9 +1110,7 @@ void write_message(const HelloReply& in, pb::Packet* packet) {
     out->set_window_left_ms(in.window_left_ms);
 }
 
-void write_message(const PublishReply& in, pb::Packet* packet) {
-    packet->mutable_publish()->set_version(in.version);
-}
+void write_message(const PublishReply& in, pb::Packet* packet) { packet->mutable_publish()->set_version(in.version); }
 
 void write_message(const AttachReply& in, pb::Packet* packet) {
     pb::AttachReply* out = packet->mutable_attach();

@@ -56,9 +56,7 @@ class FdHolder {
     std::size_t count_ = 0;
 };
 
-std::string describe(const char* what, int os_error) {
-    return std::string(what) + ": " + std::strerror(os_error);
-}
+std::string describe(const char* what, int os_error) { return std::string(what) + ": " + std::strerror(os_error); }
 
 /// The largest packet that this socket's send buffer takes; 0: unknown.
 std::uint64_t largest_packet(int socket) noexcept {

@@ -68,8 +68,8 @@ TEST(BufferAbi, ListGoesOnDestroyingAfterACallbackThrew) {
     HurrayBufferList* list = nullptr;
     HurrayBuffer* throwing = nullptr;
     ASSERT_EQ(hurray_buffer_list_new(3, &list), HURRAY_OK);
-    ASSERT_EQ(hurray_buffer_from_ptr(&first, 64, 64, 0, 0, 0, [](void*, void*) { throw 1; }, nullptr, &throwing),
-              HURRAY_OK);
+    ASSERT_EQ(
+        hurray_buffer_from_ptr(&first, 64, 64, 0, 0, 0, [](void*, void*) { throw 1; }, nullptr, &throwing), HURRAY_OK);
     ASSERT_EQ(hurray_buffer_list_push(list, make_buffer(&first, releases)), HURRAY_OK);
     ASSERT_EQ(hurray_buffer_list_push(list, throwing), HURRAY_OK);
     ASSERT_EQ(hurray_buffer_list_push(list, make_buffer(&last, releases)), HURRAY_OK);

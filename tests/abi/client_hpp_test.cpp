@@ -38,7 +38,8 @@ class Events {
     Seen wait_for(std::uint32_t kind) {
         std::unique_lock lock(mutex_);
         for (;;) {
-            const auto found = std::find_if(seen_.begin(), seen_.end(), [&](const Seen& seen) { return seen.kind == kind; });
+            const auto found =
+                std::find_if(seen_.begin(), seen_.end(), [&](const Seen& seen) { return seen.kind == kind; });
             if (found != seen_.end()) {
                 return *found;
             }
@@ -132,7 +133,8 @@ TEST(ClientHpp, AFailedPublishLeavesTheAllocationWithItsOwner) {
 TEST(ClientHpp, ProducersAreToldOfLeasesAndOfTheEnd) {
     Events events;
     auto client = hurray::Client::connect();
-    const hurray::CapsuleInfo published = client.publish("hpp/events", filled(client), {.on_event = events.callback(), .tell_opened = true});
+    const hurray::CapsuleInfo published =
+        client.publish("hpp/events", filled(client), {.on_event = events.callback(), .tell_opened = true});
     {
         hurray::Tensor tensor = client.attach(published.capsule);
         EXPECT_EQ(events.wait_for(HURRAY_EVENT_LEASE_OPENED).remaining, 1U);
@@ -148,12 +150,15 @@ TEST(ClientHpp, ACallbackIsKeptUntilTheEndAndNoLonger) {
     auto client = hurray::Client::connect();
     auto token = std::make_shared<int>(0);
     const std::weak_ptr<int> kept = token;
-    const auto published = client.publish("hpp/callback", filled(client), {.on_event = [token](const hurray::Event&) {}});
+    const auto published =
+        client.publish("hpp/callback", filled(client), {.on_event = [token](const hurray::Event&) {}});
     token.reset();
     EXPECT_FALSE(kept.expired());
     client.withdraw(published.capsule);
     // Whether the end was told by now is not to be seen from here; with the client its callbacks go at the latest.
-    { const hurray::Client gone = std::move(client); }
+    {
+        const hurray::Client gone = std::move(client);
+    }
     EXPECT_TRUE(kept.expired());
 }
 

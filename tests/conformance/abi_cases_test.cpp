@@ -14,8 +14,8 @@
 
 #include "hurray.h"
 
-#include "libhurray/format/descriptor_error.hpp"
 #include "libhurray/format/dense.hpp"
+#include "libhurray/format/descriptor_error.hpp"
 
 namespace {
 
@@ -51,9 +51,9 @@ struct Memory {
 
 HurrayBuffer* make_buffer(Memory& memory, std::uint8_t device = 0, std::uint8_t sync_mode = 0, std::size_t at = 0) {
     HurrayBuffer* buffer = nullptr;
-    EXPECT_EQ(hurray_buffer_from_ptr(&memory.bytes.at(at), 64, 64, device, sync_mode, 0, &Memory::record, &memory,
-                                     &buffer),
-              HURRAY_OK);
+    EXPECT_EQ(
+        hurray_buffer_from_ptr(&memory.bytes.at(at), 64, 64, device, sync_mode, 0, &Memory::record, &memory, &buffer),
+        HURRAY_OK);
     return buffer;
 }
 
@@ -163,10 +163,9 @@ void buffer_from_ptr(const Case& c) {
     const std::uint8_t sync_mode = args.at("sync_mode");
     const std::uint8_t memory_class = args.at("memory_class");
     HurrayBuffer* buffer = untouched<HurrayBuffer>();
-    const HurrayStatus status =
-        hurray_buffer_from_ptr(data, byte_size, alignment, device, sync_mode, memory_class,
-                               args.at("release") == true ? &Memory::record : nullptr, &memory,
-                               args.at("out_handle") == "null" ? nullptr : &buffer);
+    const HurrayStatus status = hurray_buffer_from_ptr(data, byte_size, alignment, device, sync_mode, memory_class,
+                                                       args.at("release") == true ? &Memory::record : nullptr, &memory,
+                                                       args.at("out_handle") == "null" ? nullptr : &buffer);
     ASSERT_EQ(status, c.at("status"));
     if (status != HURRAY_OK) {
         EXPECT_EQ(buffer, untouched<HurrayBuffer>());
@@ -287,9 +286,8 @@ void list_get(const Case& c) {
     const List list(args.value("list_len", std::uint64_t{0}));
     const std::uint64_t index = number(args.at("index"));
     HurrayBuffer* out = untouched<HurrayBuffer>();
-    const HurrayStatus status =
-        hurray_buffer_list_get(is_text(args, "list", "null") ? nullptr : list.handle, index,
-                               is_text(args, "out_buffer", "null") ? nullptr : &out);
+    const HurrayStatus status = hurray_buffer_list_get(is_text(args, "list", "null") ? nullptr : list.handle, index,
+                                                       is_text(args, "out_buffer", "null") ? nullptr : &out);
     EXPECT_EQ(status, c.at("status"));
     EXPECT_EQ(out, status == HURRAY_OK ? list.pushed.at(index) : untouched<HurrayBuffer>());
 }
@@ -546,10 +544,10 @@ TEST(AbiCases, BufferFromPtrFollowsItsOrderedRules) {
                 for (const unsigned sync : {0U, 1U, 2U, 3U, 0xFFU}) {
                     for (const unsigned memory_class : {0U, 3U, 4U, 0xEFU, 0xF0U, 0xFEU, 0xFFU}) {
                         HurrayBuffer* buffer = nullptr;
-                        const HurrayStatus status = hurray_buffer_from_ptr(
-                            memory.bytes.data(), size, alignment, static_cast<std::uint8_t>(device),
-                            static_cast<std::uint8_t>(sync), static_cast<std::uint8_t>(memory_class), nullptr, nullptr,
-                            &buffer);
+                        const HurrayStatus status =
+                            hurray_buffer_from_ptr(memory.bytes.data(), size, alignment,
+                                                   static_cast<std::uint8_t>(device), static_cast<std::uint8_t>(sync),
+                                                   static_cast<std::uint8_t>(memory_class), nullptr, nullptr, &buffer);
                         ASSERT_EQ(status, expected(size, alignment, device, sync, memory_class))
                             << alignment << ' ' << size << ' ' << device << ' ' << sync << ' ' << memory_class;
                         if (status == HURRAY_OK) {

@@ -148,7 +148,7 @@ TEST_F(Concurrency, ClientsComeAndGoWhileTheirContextsLiveOn) {
 TEST_F(Concurrency, EverythingAtOnceWithSignalsInBetweenEndsInOrder) {
     Client producer = connect();
     publish(producer, "base", 8, 1);
-    struct sigaction action {};
+    struct sigaction action{};
     action.sa_handler = [](int) {};
     ::sigaction(SIGUSR1, &action, nullptr);
     ConnectOptions options;
@@ -173,7 +173,9 @@ TEST_F(Concurrency, EverythingAtOnceWithSignalsInBetweenEndsInOrder) {
                             PublishOptions publish_options;
                             publish_options.tell_opened = true;
                             publish_options.on_event = [&](const Event& event) {
-                                if (event.kind == HURRAY_EVENT_LEASE_OPENED) status_of([&] { client.list("nothing"); });
+                                if (event.kind == HURRAY_EVENT_LEASE_OPENED) {
+                                    status_of([&] { client.list("nothing"); });
+                                }
                             };
                             publish(client, "s/" + std::to_string(i), 2, 7, std::move(publish_options));
                             break;
@@ -216,7 +218,9 @@ TEST_F(Concurrency, EverythingAtOnceWithSignalsInBetweenEndsInOrder) {
     std::atomic<bool> done{false};
     std::thread interrupter([&] {
         while (!done) {
-            for (auto& worker : workers) ::pthread_kill(worker.native_handle(), SIGUSR1);
+            for (auto& worker : workers) {
+                ::pthread_kill(worker.native_handle(), SIGUSR1);
+            }
             ::pthread_kill(dispatcher.native_handle(), SIGUSR1);
             std::this_thread::sleep_for(2ms);
         }
@@ -225,11 +229,15 @@ TEST_F(Concurrency, EverythingAtOnceWithSignalsInBetweenEndsInOrder) {
     std::this_thread::sleep_for(std::chrono::milliseconds(rounds() * 5));
     done = true;
     interrupter.join();
-    for (auto& worker : workers) worker.join();
+    for (auto& worker : workers) {
+        worker.join();
+    }
     stop = true;
     dispatcher.join();
     client.close();
-    while (used(producer, "leases") != 0 || used(producer, "waiting") != 0) std::this_thread::sleep_for(1ms);
+    while (used(producer, "leases") != 0 || used(producer, "waiting") != 0) {
+        std::this_thread::sleep_for(1ms);
+    }
     EXPECT_GT(asked, 0);
 }
 

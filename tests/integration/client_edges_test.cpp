@@ -130,7 +130,9 @@ TEST(StubbedDaemon, ProducerLostRightAfterTheGrantIsNotMissed) {
             std::this_thread::sleep_for(1ms);
         }
         missed += tensor.state() == HURRAY_OK ? 1 : 0;
-        if (missed > 3) break;
+        if (missed > 3) {
+            break;
+        }
         tensor.release();
         const auto released = stub.receive();
         stub.send({released.request_id, wire::Done{}});
@@ -165,7 +167,7 @@ TEST(StubbedDaemon, InterruptedWatchIsTakenBackAtTheDaemon) {
     ConnectOptions options;
     options.interrupted = [] { return true; };
     Client client = stub.connect(std::move(options));
-    struct sigaction action {};
+    struct sigaction action{};
     action.sa_handler = [](int) {};
     ::sigaction(SIGUSR1, &action, nullptr);
     std::atomic<bool> done{false};
@@ -192,17 +194,27 @@ TEST_F(Edges, UnwatchAfterCloseStillWaitsForTheCallback) {
     std::latch inside(1);
     std::latch go(1);
     std::atomic<bool> left{false};
-    struct Context { std::latch *inside, *go; std::atomic<bool>* left; } context{&inside, &go, &left};
+    struct Context {
+        std::latch *inside, *go;
+        std::atomic<bool>* left;
+    } context{&inside, &go, &left};
     std::uint64_t watch = 0;
-    ASSERT_EQ(hurray_client_watch(client.handle(), nullptr, [](const HurrayEvent*, void* given) {
-        auto& c = *static_cast<Context*>(given);
-        c.inside->count_down();
-        c.go->wait();
-        *c.left = true;
-    }, &context, &watch), HURRAY_OK);
+    ASSERT_EQ(hurray_client_watch(
+                  client.handle(), nullptr,
+                  [](const HurrayEvent*, void* given) {
+                      auto& c = *static_cast<Context*>(given);
+                      c.inside->count_down();
+                      c.go->wait();
+                      *c.left = true;
+                  },
+                  &context, &watch),
+              HURRAY_OK);
     inside.wait();
     client.close();
-    std::thread later([&] { std::this_thread::sleep_for(200ms); go.count_down(); });
+    std::thread later([&] {
+        std::this_thread::sleep_for(200ms);
+        go.count_down();
+    });
     hurray_client_unwatch(client.handle(), watch);
     EXPECT_TRUE(left);
     later.join();
@@ -239,7 +251,7 @@ TEST_F(Edges, InterruptedCallEndsSoThoughItsReplyCameMeanwhile) {
         return true;
     };
     Client consumer = Client::connect(std::move(options));
-    struct sigaction action {};
+    struct sigaction action{};
     action.sa_handler = [](int) {};
     ::sigaction(SIGUSR1, &action, nullptr);
     std::thread waiter([&] {
@@ -277,7 +289,9 @@ TEST_F(Edges, ForkWhileOtherThreadsConnectAndDisconnect) {
         killed += WIFSIGNALED(status) ? 1 : 0;
     }
     stop = true;
-    for (auto& thread : threads) thread.join();
+    for (auto& thread : threads) {
+        thread.join();
+    }
     EXPECT_EQ(killed, 0);
 }
 
@@ -294,8 +308,8 @@ TEST(StubbedDaemon, PacketThatNoSocketTakesFailsItsCallAlsoIfItHadToWait) {
         HurrayAllocation* allocation = nullptr;
         EXPECT_EQ(hurray_client_allocate(client.handle(), &size, 1, nullptr, &allocation), HURRAY_OK);
         const auto descriptor = long_descriptor(400'000);
-        const auto status = hurray_client_publish(client.handle(), "big", descriptor.data(), descriptor.size(), &allocation,
-                                                  nullptr, nullptr);
+        const auto status = hurray_client_publish(client.handle(), "big", descriptor.data(), descriptor.size(),
+                                                  &allocation, nullptr, nullptr);
         hurray_allocation_destroy(&allocation);
         return status;
     });
@@ -307,7 +321,9 @@ TEST(StubbedDaemon, PacketThatNoSocketTakesFailsItsCallAlsoIfItHadToWait) {
         }
     });
     daemon.join();
-    for (auto& asker : askers) asker.join();
+    for (auto& asker : askers) {
+        asker.join();
+    }
     EXPECT_EQ(published.wait_for(3s), std::future_status::ready) << "waits for ever";
     client.close();
     EXPECT_EQ(published.get(), HURRAY_ERR_LIMIT);
@@ -320,8 +336,10 @@ TEST_F(Edges, DescriptorThatIsTooLongIsRefusedAndTheConnectionStands) {
         HurrayAllocation* allocation = nullptr;
         ASSERT_EQ(hurray_client_allocate(client.handle(), &size, 1, nullptr, &allocation), HURRAY_OK);
         const auto descriptor = long_descriptor(length);
-        EXPECT_EQ(hurray_client_publish(client.handle(), "big", descriptor.data(), descriptor.size(), &allocation, nullptr,
-                                        nullptr), HURRAY_ERR_LIMIT) << length << hurray_last_error_message();
+        EXPECT_EQ(hurray_client_publish(client.handle(), "big", descriptor.data(), descriptor.size(), &allocation,
+                                        nullptr, nullptr),
+                  HURRAY_ERR_LIMIT)
+            << length << hurray_last_error_message();
         hurray_allocation_destroy(&allocation);
     }
     EXPECT_EQ(status_of([&] { client.list(); }), HURRAY_OK);
@@ -348,9 +366,13 @@ TEST_F(Edges, CallbackThatForksEndsInTheChild) {
     static std::atomic<pid_t> child{0};
     Watch watch = client.watch("", [](const Event&) {
         const pid_t pid = ::fork();
-        if (pid != 0) child = pid;
+        if (pid != 0) {
+            child = pid;
+        }
     });
-    while (child == 0) std::this_thread::yield();
+    while (child == 0) {
+        std::this_thread::yield();
+    }
     EXPECT_FALSE(WIFSIGNALED(wait_for_end(child))) << "it spun until it was killed";
 }
 
@@ -383,7 +405,9 @@ TEST_F(Edges, EveryCallOfAForkedChildSaysForkedWhateverThreadsDid) {
         wrong = WIFEXITED(status) ? WEXITSTATUS(status) : 128;
     }
     stop = true;
-    for (auto& thread : threads) thread.join();
+    for (auto& thread : threads) {
+        thread.join();
+    }
     EXPECT_EQ(wrong, 0) << "1 publish, 2 watch, 4 unwatch, 8 close, 128 stuck";
 }
 
@@ -391,9 +415,8 @@ TEST_F(Edges, EveryCallOfAForkedChildSaysForkedWhateverThreadsDid) {
 TEST(StubbedDaemon, PublishThatIsOnItsWayWhenTheClientIsClosedIsWithdrawn) {
     StubDaemon stub;
     Client client = stub.connect();
-    auto published = std::async(std::launch::async, [&] {
-        return status_of([&] { client.publish("p", client.allocate<float>({1})); });
-    });
+    auto published = std::async(std::launch::async,
+                                [&] { return status_of([&] { client.publish("p", client.allocate<float>({1})); }); });
     const auto request = stub.receive();
     client.close();
     EXPECT_EQ(published.get(), HURRAY_ERR_CLOSED);
@@ -431,8 +454,12 @@ TEST_F(Edges, PublishRacingWithCloseLeavesNothingAttachable) {
         left = 1;
         for (int k = 0; k < 200 && left != 0; ++k) {
             left = 0;
-            for (const auto& info : other.list()) left += info.retired ? 0 : 1;
-            if (left != 0) std::this_thread::sleep_for(1ms);
+            for (const auto& info : other.list()) {
+                left += info.retired ? 0 : 1;
+            }
+            if (left != 0) {
+                std::this_thread::sleep_for(1ms);
+            }
         }
     }
     EXPECT_EQ(left, 0U);
@@ -446,12 +473,16 @@ TEST(StubbedDaemon, ListOfEndlessEmptyPagesEnds) {
     std::atomic<int> pages{0};
     std::thread daemon([&] {
         while (!stop && pages < 20000) {
-            if (!stub.readable(100)) continue;
+            if (!stub.readable(100)) {
+                continue;
+            }
             const auto request = stub.receive();
             wire::ListReply reply;
             reply.cursor = "same";
             ++pages;
-            if (pages == 20000) reply.cursor.clear();
+            if (pages == 20000) {
+                reply.cursor.clear();
+            }
             stub.send({request.request_id, reply});
         }
     });
@@ -510,16 +541,23 @@ TEST(StubbedDaemon, EveryByteOfAGrantWrong) {
             reply.placements = tensor.publish.placements;
             std::string bytes;
             wire::encode(wire::Packet{request.request_id, reply}, bytes);
-            if (at < bytes.size()) bytes[at] = static_cast<char>(bytes[at] ^ (1 << (at % 8)));
+            if (at < bytes.size()) {
+                bytes[at] = static_cast<char>(bytes[at] ^ (1 << (at % 8)));
+            }
             const int fd = tensor.fd.get();
-            [[maybe_unused]] const auto sent = wire::send_packet(stub.fd(), std::as_bytes(std::span(bytes)), std::span(&fd, 1));
+            [[maybe_unused]] const auto sent =
+                wire::send_packet(stub.fd(), std::as_bytes(std::span(bytes)), std::span(&fd, 1));
             // whatever it made of it, no answer is left open
-            if (at < bytes.size()) ::shutdown(stub.fd(), SHUT_WR);
+            if (at < bytes.size()) {
+                ::shutdown(stub.fd(), SHUT_WR);
+            }
         });
         status_of([&] {
             const Tensor tensor = client->attach("stub");
             for (std::size_t i = 0; i < tensor.buffer_count(); ++i) {
-                for (const std::byte byte : tensor.buffer(i)) survived += static_cast<int>(byte);
+                for (const std::byte byte : tensor.buffer(i)) {
+                    survived += static_cast<int>(byte);
+                }
             }
         });
         daemon.get();
@@ -578,7 +616,8 @@ TEST(StubbedDaemon, EventsBeforeThePublishIsAnsweredAreNotTold) {
     c_options.on_event = [](const HurrayEvent*, void* context) { ++*static_cast<std::atomic<int>*>(context); };
     const std::string descriptor = make_descriptor(0);
     EXPECT_EQ(hurray_client_publish(client.handle(), "p", reinterpret_cast<const std::uint8_t*>(descriptor.data()),
-                                    descriptor.size(), &allocation, &c_options, nullptr), HURRAY_ERR_OVER_QUOTA);
+                                    descriptor.size(), &allocation, &c_options, nullptr),
+              HURRAY_ERR_OVER_QUOTA);
     daemon.get();
     client.dispatch();
     EXPECT_EQ(told, 0);
@@ -604,10 +643,16 @@ TEST_F(Edges, StoppedDaemonNeverBlocksReleasesAndAllAreSaidLater) {
     Client consumer = connect();
     publish(producer, "many", 1, 1);
     std::vector<Tensor> tensors;
-    for (int i = 0; i < 6000; ++i) tensors.push_back(consumer.attach("many"));
+    for (int i = 0; i < 6000; ++i) {
+        tensors.push_back(consumer.attach("many"));
+    }
     ::kill(daemon_.pid(), SIGSTOP);
-    for (auto& tensor : tensors) tensor.release();
-    { Client gone = std::move(consumer); }
+    for (auto& tensor : tensors) {
+        tensor.release();
+    }
+    {
+        Client gone = std::move(consumer);
+    }
     ::kill(daemon_.pid(), SIGCONT);
     while (used(producer, "leases") != 0 || used(producer, "clients") != 1) {
         std::this_thread::yield();
@@ -628,7 +673,10 @@ std::size_t rss_kib() {
     std::string key;
     std::size_t value = 0;
     while (file >> key) {
-        if (key == "VmRSS:") { file >> value; return value; }
+        if (key == "VmRSS:") {
+            file >> value;
+            return value;
+        }
     }
     return 0;
 }
@@ -637,12 +685,20 @@ TEST_F(Edges, TenThousandRoundsLeaveNothing) {
     Client consumer = connect();
     std::size_t fds = 0, maps = 0, rss = 0;
     for (int i = 0; i < 10'000; ++i) {
-        if (i == 2000) { fds = count_open_descriptors(); maps = mapped_segments(); rss = rss_kib(); }
+        if (i == 2000) {
+            fds = count_open_descriptors();
+            maps = mapped_segments();
+            rss = rss_kib();
+        }
         publish(producer, "round", 1, 1);
         Tensor tensor = consumer.attach("round");
         if (i % 10 == 0) {
             std::optional<Tensor> outlived;
-            { Client guest = connect(i % 20 == 0); outlived = guest.attach("round"); auto w = guest.watch("", [](const Event&) {}); }
+            {
+                Client guest = connect(i % 20 == 0);
+                outlived = guest.attach("round");
+                auto w = guest.watch("", [](const Event&) {});
+            }
         }
     }
     // The last connections end on threads of their own.

@@ -101,8 +101,8 @@ TEST_F(Handover, FirstBufferStartsAtAPageAndEveryOtherAtAMultipleOf64) {
 TEST_F(Handover, EverySizeArrivesWholeAndAsLongAsItWasPublished) {
     Client producer = connect();
     Client consumer = connect();
-    for (const std::uint64_t size : {1U, 2U, 8U, 63U, 64U, 65U, 4095U, 4096U, 4097U, 65535U, 65536U, 65537U, 2097151U, 2097152U,
-                                     2097153U}) {
+    for (const std::uint64_t size :
+         {1U, 2U, 8U, 63U, 64U, 65U, 4095U, 4096U, 4097U, 65535U, 65536U, 65537U, 2097151U, 2097152U, 2097153U}) {
         Allocation allocation = producer.allocate<std::uint8_t>({size});
         const auto elements = allocation.elements<std::uint8_t>();
         std::iota(elements.begin(), elements.end(), static_cast<std::uint8_t>(size));
@@ -168,8 +168,8 @@ TEST_F(Handover, ProducerIsToldOfOpenedReleasedAndEndedInThatOrderAndOnce) {
     producer.withdraw(info.capsule);
     ASSERT_TRUE(log.wait_for(HURRAY_EVENT_ENDED));
 
-    EXPECT_EQ(log.kinds(), (std::vector<std::uint32_t>{HURRAY_EVENT_LEASE_OPENED, HURRAY_EVENT_LEASE_RELEASED,
-                                                        HURRAY_EVENT_ENDED}));
+    EXPECT_EQ(log.kinds(),
+              (std::vector<std::uint32_t>{HURRAY_EVENT_LEASE_OPENED, HURRAY_EVENT_LEASE_RELEASED, HURRAY_EVENT_ENDED}));
     const auto events = log.all();
     EXPECT_EQ(events[0].event.remaining, 1U);
     EXPECT_EQ(events[1].event.remaining, 0U);
@@ -265,8 +265,8 @@ TEST_F(Handover, OrdinaryMemoryIsRefusedUnlessTheCallerSaysCopy) {
     tensor.shape = {64};
     const auto descriptor = tensor.encode();
 
-    EXPECT_EQ(hurray_client_publish_list(producer.handle(), "plain", descriptor.data(), descriptor.size(), buffers.get(),
-                                         nullptr, nullptr),
+    EXPECT_EQ(hurray_client_publish_list(producer.handle(), "plain", descriptor.data(), descriptor.size(),
+                                         buffers.get(), nullptr, nullptr),
               HURRAY_ERR_INVALID_ARGUMENT);
     EXPECT_NE(std::string(hurray_last_error_message()).find("COPY"), std::string::npos);
     EXPECT_TRUE(producer.list().empty());
@@ -343,13 +343,13 @@ TEST_F(Handover, NamesThatBreakTheRulesAreRefusedByName) {
     const std::string too_long(256, 'n');
     const std::string longest(255, 'n');
     for (const std::string& name : {std::string("a/../b"), std::string("/a"), std::string("a//b"), std::string("a/"),
-                                   std::string("./a"), std::string("tab\there"), std::string("\xff\xfe"), too_long}) {
+                                    std::string("./a"), std::string("tab\there"), std::string("\xff\xfe"), too_long}) {
         const HurrayStatus status = status_of([&] { client.attach(name); });
         EXPECT_TRUE(status == HURRAY_ERR_INVALID_ARGUMENT || status == HURRAY_ERR_LIMIT) << name << ": " << status;
         EXPECT_EQ(status_of([&] { publish(client, name, 1, 1); }), status) << name;
     }
     for (const std::string& name : {std::string("a"), longest, std::string("a b "), std::string("caf\xc3\xa9"),
-                                   std::string("cafe\xcc\x81"), std::string("model/v1/weights")}) {
+                                    std::string("cafe\xcc\x81"), std::string("model/v1/weights")}) {
         EXPECT_EQ(status_of([&] { publish(client, name, 1, 1); }), HURRAY_OK) << name;
         EXPECT_EQ(status_of([&] { client.attach(name); }), HURRAY_OK) << name;
     }

@@ -145,8 +145,8 @@ TEST_F(Lifetime, MemoryOfAPublishedAllocationStaysMappedForItsBufferLists) {
     EventLog log;
     HurrayCapsuleInfo info{};
     info.struct_size = sizeof info;
-    ASSERT_EQ(hurray_client_publish(producer.handle(), "view", descriptor.data(), descriptor.size(), &allocation, nullptr,
-                                    &info),
+    ASSERT_EQ(hurray_client_publish(producer.handle(), "view", descriptor.data(), descriptor.size(), &allocation,
+                                    nullptr, &info),
               HURRAY_OK);
     EXPECT_EQ(allocation, nullptr);
     ASSERT_EQ(hurray_client_withdraw(producer.handle(), &info.capsule), HURRAY_OK);
@@ -303,9 +303,9 @@ TEST_F(Lifetime, SignalEndsAWaitIfTheCallerSaysSoAndNothingIsHeldAfterwards) {
     options.address = daemon_.socket_path();
     options.interrupted = [] { return ++asked >= 2; };
     Client consumer = Client::connect(std::move(options));
-    struct sigaction action {};
+    struct sigaction action{};
     action.sa_handler = [](int) {};
-    struct sigaction before {};
+    struct sigaction before{};
     ::sigaction(SIGUSR1, &action, &before);
     asked = 0;
     std::atomic<bool> done{false};
@@ -344,7 +344,7 @@ TEST_F(Lifetime, GrantThatFindsNoFreeDescriptorIsGivenBackAndTheSameAttachWorksL
     publish(producer, "no/room", 1, 7);
     rlimit limit{};
     ::getrlimit(RLIMIT_NOFILE, &limit);
-    const rlimit none = {static_cast<rlim_t>(count_open_descriptors()) , limit.rlim_max};
+    const rlimit none = {static_cast<rlim_t>(count_open_descriptors()), limit.rlim_max};
     std::string message;
     HurrayStatus status = HURRAY_OK;
     {

@@ -81,7 +81,7 @@ TEST_F(Look, WatchTellsWhatIsThereAndThenWhatChanges) {
     client.withdraw(fresh.capsule);
     ASSERT_TRUE(log.wait_for(HURRAY_EVENT_RETIRED));
     EXPECT_EQ(log.kinds(), (std::vector<std::uint32_t>{HURRAY_EVENT_PRESENT, HURRAY_EVENT_SNAPSHOT_END,
-                                                        HURRAY_EVENT_PUBLISHED, HURRAY_EVENT_RETIRED}));
+                                                       HURRAY_EVENT_PUBLISHED, HURRAY_EVENT_RETIRED}));
     EXPECT_EQ(log.all()[0].name, "w/old");
     EXPECT_EQ(log.all()[2].name, "w/new");
     EXPECT_EQ(log.all()[2].event.version, fresh.version);

@@ -285,7 +285,8 @@ TEST_F(HurrayctlTest, RunsDirectoryIsThisUsersAlone) {
 }
 
 TEST_F(HurrayctlTest, RunPassesSignalsOnToTheCommand) {
-    Program program({kHurrayctl, "run", "--", "/bin/sh", "-c", "trap 'exit 42' TERM; echo ready; while read line; do :; done"});
+    Program program(
+        {kHurrayctl, "run", "--", "/bin/sh", "-c", "trap 'exit 42' TERM; echo ready; while read line; do :; done"});
     ASSERT_EQ(program.read_line(), "ready");
     const std::vector<pid_t> children = program.children();
     EXPECT_EQ(children.size(), 2U);
@@ -306,8 +307,8 @@ TEST_F(HurrayctlTest, CtrlCReachesTheCommandAndNotTheDaemon) {
     }
     close(master);
     close(slave);
-    const std::string script = "trap '" + kHurrayctl +
-                               " status >/dev/null && exit 43; exit 44' INT; echo ready; while read line; do :; done";
+    const std::string script =
+        "trap '" + kHurrayctl + " status >/dev/null && exit 43; exit 44' INT; echo ready; while read line; do :; done";
     Program program({kHurrayctl, "run", "--", "/bin/sh", "-c", script}, Program::Terminal::Yes);
     ASSERT_EQ(program.read_line(), "ready");
     ASSERT_EQ(write(program.terminal_fd(), "\x03", 1), 1);
@@ -348,9 +349,15 @@ TEST_F(HurrayctlTest, RunReportsADaemonThatDiesAtTheStart) {
 // ---- Exit codes ----------------------------------------------------------------------------------------------------
 
 TEST_F(HurrayctlTest, WrongUsageIsCode2) {
-    for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
-             {}, {"frobnicate"}, {"run"}, {"run", "--"}, {"inspect"}, {"inspect", "a/"}, {"list", "--frobnicate"},
-             {"--socket", "/x", "run", "--", "/bin/true"}}) {
+    for (const std::vector<std::string>& arguments :
+         std::vector<std::vector<std::string>>{{},
+                                               {"frobnicate"},
+                                               {"run"},
+                                               {"run", "--"},
+                                               {"inspect"},
+                                               {"inspect", "a/"},
+                                               {"list", "--frobnicate"},
+                                               {"--socket", "/x", "run", "--", "/bin/true"}}) {
         const Outcome outcome = hurrayctl(arguments);
         EXPECT_EQ(outcome.code, 2) << testing::PrintToString(arguments);
         EXPECT_NE(outcome.errors, "") << testing::PrintToString(arguments);
@@ -462,9 +469,10 @@ TEST_F(HurrayctlLookTest, TablesAreForPeopleAndWithoutEscapes) {
     std::string row;
     std::getline(lines, heading);
     std::getline(lines, row);
-    EXPECT_EQ(words(heading), (std::vector<std::string>{"NAME", "VERSION", "TYPE", "SHAPE", "BYTES", "LEASES", "STATE"}));
-    EXPECT_EQ(words(row), (std::vector<std::string>{"test/a", std::to_string(published.version), "float32", "2x3", "24", "B",
-                                                    "0", "attachable"}));
+    EXPECT_EQ(words(heading),
+              (std::vector<std::string>{"NAME", "VERSION", "TYPE", "SHAPE", "BYTES", "LEASES", "STATE"}));
+    EXPECT_EQ(words(row), (std::vector<std::string>{"test/a", std::to_string(published.version), "float32", "2x3", "24",
+                                                    "B", "0", "attachable"}));
     EXPECT_EQ(heading.find("TYPE"), row.find("float32"));
 
     const Outcome inspect = look({"inspect", "test/a"});

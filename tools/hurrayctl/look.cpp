@@ -50,9 +50,11 @@ std::string layout_name(unsigned tag) {
 
 std::string device_name(unsigned tag) {
     constexpr std::pair<unsigned, const char*> kNames[] = {
-        {HURRAY_DEVICE_CPU, "cpu"},       {HURRAY_DEVICE_CUDA, "cuda"},     {HURRAY_DEVICE_ROCM, "rocm"},
-        {HURRAY_DEVICE_METAL, "metal"},   {HURRAY_DEVICE_VULKAN, "vulkan"}, {HURRAY_DEVICE_WEBGPU, "webgpu"},
-        {HURRAY_DEVICE_HEXAGON, "hexagon"}, {HURRAY_DEVICE_LEVEL_ZERO, "level-zero"}, {HURRAY_DEVICE_OPENCL, "opencl"}};
+        {HURRAY_DEVICE_CPU, "cpu"},         {HURRAY_DEVICE_CUDA, "cuda"},
+        {HURRAY_DEVICE_ROCM, "rocm"},       {HURRAY_DEVICE_METAL, "metal"},
+        {HURRAY_DEVICE_VULKAN, "vulkan"},   {HURRAY_DEVICE_WEBGPU, "webgpu"},
+        {HURRAY_DEVICE_HEXAGON, "hexagon"}, {HURRAY_DEVICE_LEVEL_ZERO, "level-zero"},
+        {HURRAY_DEVICE_OPENCL, "opencl"}};
     return named(kNames, tag);
 }
 
@@ -202,7 +204,7 @@ std::vector<std::string> socket_paths(const Look& look) {
 /// The group of the first socket that is there, if it has a name.
 std::string socket_group(const Look& look) {
     for (const std::string& path : socket_paths(look)) {
-        struct stat info {};
+        struct stat info{};
         if (stat(path.c_str(), &info) == 0) {
             const group* const entry = getgrgid(info.st_gid);
             return entry != nullptr ? entry->gr_name : std::to_string(info.st_gid);
@@ -233,7 +235,8 @@ void complain(const std::string& message) { std::cerr << "hurrayctl: " << messag
 int report(const Look& look, const hurray::StatusError& error) {
     std::string message = error.what();
     // People get the words without the status that hurray.hpp puts before them.
-    if (const std::string prefix = std::string(hurray_status_string(error.status())) + ": "; message.starts_with(prefix)) {
+    if (const std::string prefix = std::string(hurray_status_string(error.status())) + ": ";
+        message.starts_with(prefix)) {
         message.erase(0, prefix.size());
     }
     switch (error.status()) {
@@ -331,8 +334,13 @@ int list(const Look& look, const std::string& pattern) {
             return kDone;
         }
         using enum Table::Align;
-        Table table({{"NAME", Left}, {"VERSION", Right}, {"TYPE", Left}, {"SHAPE", Left}, {"BYTES", Right},
-                     {"LEASES", Right}, {"STATE", Left}});
+        Table table({{"NAME", Left},
+                     {"VERSION", Right},
+                     {"TYPE", Left},
+                     {"SHAPE", Left},
+                     {"BYTES", Right},
+                     {"LEASES", Right},
+                     {"STATE", Left}});
         for (const hurray::CapsuleInfo& info : found) {
             const Tensor tensor = read_tensor(info.descriptor);
             const bool readable = tensor.problem.empty();
@@ -399,7 +407,8 @@ int status(const Look& look) {
             Table table({{"WRITING", Right}, {"UID", Right}, {"PID", Right}, {"AGE", Right}});
             for (const Json& entry : writing) {
                 table.add({human_bytes(entry.value("bytes", std::uint64_t{0})), std::to_string(entry.value("uid", 0u)),
-                           std::to_string(entry.value("pid", 0)), human_duration(entry.value("age_ms", std::uint64_t{0}))});
+                           std::to_string(entry.value("pid", 0)),
+                           human_duration(entry.value("age_ms", std::uint64_t{0}))});
             }
             std::cout << '\n';
             table.print(std::cout);

@@ -52,13 +52,15 @@ int main(int argc, char** argv) try {
     CLI::App app("Shows what hurrayd holds, and runs programs with a daemon of their own.", "hurrayctl");
     app.footer(kExitCodes);
     app.require_subcommand(1);
-    app.add_option("--socket", look.socket, "The daemon's socket; default: $HURRAY_SOCKET, else your own daemon's, else the system's")
+    app.add_option("--socket", look.socket,
+                   "The daemon's socket; default: $HURRAY_SOCKET, else your own daemon's, else the system's")
         ->type_name("PATH");
     app.set_version_flag("--version", "hurrayctl " HURRAYCTL_VERSION);
 
     CLI::App& run = *app.add_subcommand("run", "Run COMMAND with a private daemon: hurrayctl run -- COMMAND...");
-    run.footer("The daemon lives as long as COMMAND. COMMAND finds it through HURRAY_SOCKET.\n"
-               "Exit codes: COMMAND's; 126 it can't be executed; 127 there is no such command; 3 the daemon did not start.");
+    run.footer(
+        "The daemon lives as long as COMMAND. COMMAND finds it through HURRAY_SOCKET.\n"
+        "Exit codes: COMMAND's; 126 it can't be executed; 127 there is no such command; 3 the daemon did not start.");
     const auto add_json = [&](CLI::App& subcommand) { subcommand.add_flag("--json", look.json, "Print JSON"); };
     CLI::App& list = *app.add_subcommand("list", "List capsules");
     list.add_option("PATTERN", pattern, "A name, or a prefix that ends in '/'; default: all");

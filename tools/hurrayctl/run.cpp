@@ -45,7 +45,8 @@ class PrivateDirectory {
         for (const std::string& base : candidates()) {
             const std::string pattern = base + "/" + std::string(kDirectoryPattern);
             if (pattern.size() + 1 + kSocketFile.size() > kMaxSocketPath) {
-                problem = base + " is too long: a socket's path has at most " + std::to_string(kMaxSocketPath) + " bytes";
+                problem =
+                    base + " is too long: a socket's path has at most " + std::to_string(kMaxSocketPath) + " bytes";
                 continue;
             }
             std::string path = pattern;
@@ -72,7 +73,7 @@ class PrivateDirectory {
     static std::vector<std::string> candidates() {
         std::vector<std::string> found;
         const char* runtime = std::getenv("XDG_RUNTIME_DIR");
-        struct stat info {};
+        struct stat info{};
         // Somebody else's directory (left over from su, say) would let that user swap our socket.
         if (runtime != nullptr && runtime[0] == '/' && stat(runtime, &info) == 0 && S_ISDIR(info.st_mode) &&
             info.st_uid == geteuid() && access(runtime, W_OK | X_OK) == 0) {
@@ -88,7 +89,8 @@ class PrivateDirectory {
 /// The datagram socket on which a service tells its manager "READY=1".
 class NotifySocket {
   public:
-    explicit NotifySocket(const std::string& path) : fd_(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {
+    explicit NotifySocket(const std::string& path)
+        : fd_(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {
         sockaddr_un address{};
         address.sun_family = AF_UNIX;
         path.copy(address.sun_path, kMaxSocketPath);

@@ -28,8 +28,8 @@ struct Environment {
         for (char** entry = environ; *entry != nullptr; ++entry) {
             const std::string text = *entry;
             const std::string key = text.substr(0, text.find('='));
-            const bool replaced = std::any_of(changes.begin(), changes.end(),
-                                              [&](const auto& change) { return change.first == key; });
+            const bool replaced =
+                std::any_of(changes.begin(), changes.end(), [&](const auto& change) { return change.first == key; });
             if (!replaced) {
                 entries.push_back(text);
             }
@@ -168,8 +168,7 @@ int Subprocess::end(SignalQueue& signals, std::chrono::milliseconds patience) {
     signal(SIGTERM);
     const auto deadline = std::chrono::steady_clock::now() + patience;
     while (!poll()) {
-        const auto left =
-            std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+        const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
         if (left.count() <= 0) {
             signal(SIGKILL);
             int status = 0;

@@ -13,8 +13,8 @@ namespace hurrayctl {
 
 /// How to start a program.
 struct Launch {
-    std::string file;                     ///< looked up in PATH if it has no slash
-    std::vector<std::string> arguments;   ///< argv, the program's own name first
+    std::string file;                                              ///< looked up in PATH if it has no slash
+    std::vector<std::string> arguments;                            ///< argv, the program's own name first
     std::vector<std::pair<std::string, std::string>> environment;  ///< set on top of our own
     bool set_apart = false;  ///< a session of its own, dies with us, no stdin, stdout goes to stderr
 };

@@ -73,14 +73,14 @@ struct CapsuleInfo {
     CapsuleId capsule;
     std::string name;  ///< empty: it has none
     std::uint64_t version = 0;
-    std::uint64_t byte_size = 0;  ///< of its buffers together
-    std::uint64_t leases = 0;     ///< open ones when Client::list asked; else 0
-    std::optional<Access> access; ///< nothing: the publisher's user and root
+    std::uint64_t byte_size = 0;   ///< of its buffers together
+    std::uint64_t leases = 0;      ///< open ones when Client::list asked; else 0
+    std::optional<Access> access;  ///< nothing: the publisher's user and root
     bool immutable = false;
     bool unsealed = false;
-    bool retired = false;    ///< can't be attached any more, is still held
-    bool lingering = false;  ///< outlives its producer
-    std::int32_t pid = 0;    ///< of its producer when Client::list asked; else 0
+    bool retired = false;                  ///< can't be attached any more, is still held
+    bool lingering = false;                ///< outlives its producer
+    std::int32_t pid = 0;                  ///< of its producer when Client::list asked; else 0
     std::vector<std::uint8_t> descriptor;  ///< encoded; empty from Client::publish
 };
 
@@ -104,13 +104,14 @@ struct ConnectOptions {
     std::string client_name{};  ///< a label for people; empty: the program's name
     /// How long to keep trying while nobody listens, and to wait for an answer once somebody does; zero: one try and 5 s.
     std::chrono::milliseconds timeout{0};
-    bool dispatch_by_caller = false;         ///< callbacks run in Client::dispatch only
-    EventFunction on_event{};                ///< HURRAY_EVENT_CONNECTION; may be empty
-    std::function<bool()> interrupted{};     ///< asked when a signal interrupts a wait: true ends it. May be empty
+    bool dispatch_by_caller = false;      ///< callbacks run in Client::dispatch only
+    EventFunction on_event{};             ///< HURRAY_EVENT_CONNECTION; may be empty
+    std::function<bool()> interrupted{};  ///< asked when a signal interrupts a wait: true ends it. May be empty
 };
 
 struct PublishOptions {
-    EventFunction on_event{};  ///< this capsule's events; kept until HURRAY_EVENT_ENDED or the Client's end. May be empty
+    EventFunction
+        on_event{};  ///< this capsule's events; kept until HURRAY_EVENT_ENDED or the Client's end. May be empty
     bool tell_opened = false;  ///< HURRAY_EVENT_LEASE_OPENED too
 };
 
@@ -274,9 +275,7 @@ struct Connection {
     static void tell(const HurrayEvent* event, void* context) noexcept {
         static_cast<Connection*>(context)->on_event(from_c(*event));
     }
-    static std::int32_t ask(void* context) noexcept {
-        return static_cast<Connection*>(context)->interrupted() ? 1 : 0;
-    }
+    static std::int32_t ask(void* context) noexcept { return static_cast<Connection*>(context)->interrupted() ? 1 : 0; }
 };
 
 }  // namespace client_detail
@@ -307,7 +306,8 @@ class Allocation {
     template <typename T>
     std::span<T> elements() const {
         if (!element_type_) {
-            throw StatusError(HURRAY_ERR_UNSUPPORTED, "the allocation's elements are not in row-major order: use buffer()");
+            throw StatusError(HURRAY_ERR_UNSUPPORTED,
+                              "the allocation's elements are not in row-major order: use buffer()");
         }
         client_detail::check_element_type<T>(*element_type_);
         const std::span<std::byte> bytes = buffer(0);
@@ -387,7 +387,8 @@ class Tensor {
         for (std::size_t i = shape.size(); i-- > 0;) {
             // A dimension of size 1 is never stepped along, so its stride says nothing.
             if (shape[i] != 1 && strides[i] != static_cast<std::int64_t>(count)) {
-                throw StatusError(HURRAY_ERR_UNSUPPORTED, "the tensor's elements are not contiguous in row-major order");
+                throw StatusError(HURRAY_ERR_UNSUPPORTED,
+                                  "the tensor's elements are not contiguous in row-major order");
             }
             if (shape[i] > room / count) {
                 throw StatusError(HURRAY_ERR_INVALID_LAYOUT, "the tensor's shape is larger than its buffer");
@@ -396,7 +397,8 @@ class Tensor {
         }
         const std::byte* const first = bytes.data() + offset;
         if (count > room || reinterpret_cast<std::uintptr_t>(first) % alignof(T) != 0) {
-            throw StatusError(HURRAY_ERR_UNSUPPORTED, "the tensor's elements are not where C++ can read them: use buffer()");
+            throw StatusError(HURRAY_ERR_UNSUPPORTED,
+                              "the tensor's elements are not where C++ can read them: use buffer()");
         }
         return {reinterpret_cast<const T*>(first), static_cast<std::size_t>(count)};
     }
@@ -585,7 +587,8 @@ class Client {
     /// Returns the capsule's id and version; the name and the descriptor are left empty.
     CapsuleInfo publish(const std::string& name, Allocation&& allocation, PublishOptions options = {}) {
         if (allocation.descriptor_.empty()) {
-            throw StatusError(HURRAY_ERR_INVALID_ARGUMENT, "the allocation was made without a shape: give its descriptor");
+            throw StatusError(HURRAY_ERR_INVALID_ARGUMENT,
+                              "the allocation was made without a shape: give its descriptor");
         }
         return publish(name, allocation.descriptor_, std::move(allocation), std::move(options));
     }
@@ -594,11 +597,11 @@ class Client {
     CapsuleInfo publish(const std::string& name, std::span<const std::uint8_t> descriptor, Allocation&& allocation,
                         PublishOptions options = {}) {
         HurrayAllocation* taken = allocation.handle_.get();
-        const CapsuleInfo info = publish_with(std::move(options), 0, [&](const HurrayPublishOptions& c_options,
-                                                                         HurrayCapsuleInfo& out) {
-            return hurray_client_publish(handle(), client_detail::or_null(name), descriptor.data(), descriptor.size(),
-                                         &taken, &c_options, &out);
-        });
+        const CapsuleInfo info =
+            publish_with(std::move(options), 0, [&](const HurrayPublishOptions& c_options, HurrayCapsuleInfo& out) {
+                return hurray_client_publish(handle(), client_detail::or_null(name), descriptor.data(),
+                                             descriptor.size(), &taken, &c_options, &out);
+            });
         static_cast<void>(allocation.handle_.release());  // the capsule's now
         allocation = Allocation();
         return info;
@@ -623,8 +626,8 @@ class Client {
     }
 
     /// The same for any descriptor; buffer i is entry i of its table and holds at least that entry's byte_size.
-    CapsuleInfo publish_copy(const std::string& name, std::span<const std::uint8_t> descriptor, const BufferList& buffers,
-                             PublishOptions options = {}) {
+    CapsuleInfo publish_copy(const std::string& name, std::span<const std::uint8_t> descriptor,
+                             const BufferList& buffers, PublishOptions options = {}) {
         return publish_with(std::move(options), HURRAY_PUBLISH_COPY,
                             [&](const HurrayPublishOptions& c_options, HurrayCapsuleInfo& out) {
                                 return hurray_client_publish_list(handle(), client_detail::or_null(name),
@@ -689,7 +692,7 @@ class Client {
         state->connection = connection_;
         state->call = std::move(on_event);
         throw_if_failed(hurray_client_watch(handle(), client_detail::or_null(pattern), &Watch::State::trampoline,
-                                                 state.get(), &state->number));
+                                            state.get(), &state->number));
         return Watch(state);
     }
 

@@ -147,10 +147,10 @@ class Buffer {
     Buffer(void* data, std::uint64_t byte_size, const BufferTraits& traits, HurrayReleaseCallback release,
            void* context) {
         HurrayBuffer* made = nullptr;
-        throw_if_failed(hurray_buffer_from_ptr(
-            data, byte_size, traits.alignment, static_cast<std::uint8_t>(traits.device),
-            static_cast<std::uint8_t>(traits.sync_mode), static_cast<std::uint8_t>(traits.memory_class), release,
-            context, &made));
+        throw_if_failed(
+            hurray_buffer_from_ptr(data, byte_size, traits.alignment, static_cast<std::uint8_t>(traits.device),
+                                   static_cast<std::uint8_t>(traits.sync_mode),
+                                   static_cast<std::uint8_t>(traits.memory_class), release, context, &made));
         handle_.reset(made);
     }
 

@@ -40,7 +40,9 @@ TEST(CheckedMath, ARangeThatWouldWrapDoesNotFit) {
 TEST(UniqueFd, DestroyingTheOwnerClosesTheDescriptor) {
     const int fd = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
     ASSERT_GE(fd, 0);
-    { const UniqueFd owner(fd); }
+    {
+        const UniqueFd owner(fd);
+    }
     EXPECT_FALSE(is_open(fd));
 }
 

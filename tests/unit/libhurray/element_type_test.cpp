@@ -32,11 +32,11 @@ TEST(ElementType, EveryValueOfTheTagByteIsJudgedAsTheFormatSays) {
 
 TEST(ElementType, WidthsAreThoseOfTheFormat) {
     const std::map<std::string, std::uint32_t> bits{
-        {"float16", 16},     {"bfloat16", 16},    {"float32", 32},     {"float64", 64},     {"int8", 8},
-        {"uint8", 8},        {"int16", 16},       {"uint16", 16},      {"int32", 32},       {"uint32", 32},
-        {"int64", 64},       {"uint64", 64},      {"bool", 1},         {"float8_e4m3", 8},  {"float8_e5m2", 8},
-        {"float8_e8m0", 8},  {"float4_e2m1", 4},  {"float6_e2m3", 6},  {"float6_e3m2", 6},  {"float128", 128},
-        {"int4", 4},         {"uint4", 4},        {"int2", 2},         {"uint2", 2},        {"complex64", 64},
+        {"float16", 16},     {"bfloat16", 16},   {"float32", 32},    {"float64", 64},    {"int8", 8},
+        {"uint8", 8},        {"int16", 16},      {"uint16", 16},     {"int32", 32},      {"uint32", 32},
+        {"int64", 64},       {"uint64", 64},     {"bool", 1},        {"float8_e4m3", 8}, {"float8_e5m2", 8},
+        {"float8_e8m0", 8},  {"float4_e2m1", 4}, {"float6_e2m3", 6}, {"float6_e3m2", 6}, {"float128", 128},
+        {"int4", 4},         {"uint4", 4},       {"int2", 2},        {"uint2", 2},       {"complex64", 64},
         {"complex128", 128},
     };
     for (const auto& [name, width] : bits) {

@@ -95,9 +95,9 @@ TEST(Validate, AlignmentOf64IsEnoughOnEveryDevice) {
 TEST(Validate, EveryPairOfDeviceAndMemoryClassFollowsTheMatrix) {
     // Rows CPU to OpenCL, columns standard, host-pinned, unified, peer.
     constexpr bool kMatrix[9][4] = {
-        {true, true, true, false}, {true, true, true, true},    {true, true, true, true},
-        {true, true, true, false}, {true, true, true, true},    {true, false, false, false},
-        {true, true, true, false}, {true, true, true, true},    {true, true, true, false},
+        {true, true, true, false}, {true, true, true, true}, {true, true, true, true},
+        {true, true, true, false}, {true, true, true, true}, {true, false, false, false},
+        {true, true, true, false}, {true, true, true, true}, {true, true, true, false},
     };
     for (std::uint8_t device = 0; device < 9; ++device) {
         for (std::uint8_t memory = 0; memory < 4; ++memory) {

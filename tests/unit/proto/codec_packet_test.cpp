@@ -211,9 +211,7 @@ pb::Packet reply() {
     return packet;
 }
 
-pb::Packet event() {
-    return {};
-}
+pb::Packet event() { return {}; }
 
 void set(pb::CapsuleId* capsule) {
     capsule->set_uid(1000);
@@ -323,9 +321,7 @@ struct Bad {
     Errc code = Errc::Protocol;
 };
 
-void PrintTo(const Bad& bad, std::ostream* out) {
-    *out << bad.name;
-}
+void PrintTo(const Bad& bad, std::ostream* out) { *out << bad.name; }
 
 class BadPacketTest : public ::testing::TestWithParam<Bad> {};
 

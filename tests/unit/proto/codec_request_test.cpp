@@ -291,9 +291,7 @@ struct Bad {
     std::uint64_t value = 0;
 };
 
-void PrintTo(const Bad& bad, std::ostream* out) {
-    *out << bad.name;
-}
+void PrintTo(const Bad& bad, std::ostream* out) { *out << bad.name; }
 
 class BadRequestTest : public ::testing::TestWithParam<Bad> {};
 
@@ -318,9 +316,7 @@ TEST(BadRequestCases, StartFromGoodRequests) {
     EXPECT_TRUE(decode(release()));
 }
 
-pb::Request bare() {
-    return with_id(7);
-}
+pb::Request bare() { return with_id(7); }
 
 const auto name_of_case = [](const auto& info) { return std::string(info.param.name); };
 

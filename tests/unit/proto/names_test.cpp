@@ -29,9 +29,7 @@ TEST(NamesTest, UsualAndUnusualNamesAreFine) {
     }
 }
 
-TEST(NamesTest, AnEmptyNameIsRefused) {
-    expect_bad_name("", "the name is empty");
-}
+TEST(NamesTest, AnEmptyNameIsRefused) { expect_bad_name("", "the name is empty"); }
 
 TEST(NamesTest, EmptySegmentsAreRefused) {
     expect_bad_name("/", "empty segment at position 0");
@@ -106,9 +104,7 @@ TEST(NamesTest, ABadPatternIsRefusedLikeABadName) {
     expect_error(checked.error(), Errc::Limit, "list.pattern", "256 bytes");
 }
 
-TEST(NamesTest, TheEmptyPatternMatchesEverything) {
-    EXPECT_TRUE(matches("", "a/b"));
-}
+TEST(NamesTest, TheEmptyPatternMatchesEverything) { EXPECT_TRUE(matches("", "a/b")); }
 
 TEST(NamesTest, APrefixMatchesWhatIsBelowItAndNothingBesideIt) {
     EXPECT_TRUE(matches("a/", "a/b"));

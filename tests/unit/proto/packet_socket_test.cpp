@@ -158,9 +158,7 @@ TEST_F(PacketSocketTest, A254thDescriptorIsALimitAndNothingIsSent) {
     EXPECT_EQ(receive().kind, Received::Kind::WouldBlock);
 }
 
-TEST_F(PacketSocketTest, AnEmptyQueueIsWouldBlock) {
-    EXPECT_EQ(receive().kind, Received::Kind::WouldBlock);
-}
+TEST_F(PacketSocketTest, AnEmptyQueueIsWouldBlock) { EXPECT_EQ(receive().kind, Received::Kind::WouldBlock); }
 
 TEST_F(PacketSocketTest, AClosedPeerIsTheEndAfterItsLastPacket) {
     ASSERT_EQ(send("last"), Sent::Done);

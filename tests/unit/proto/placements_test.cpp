@@ -25,9 +25,7 @@ void expect_refused(const Result<void>& checked, std::string_view field, std::st
     expect_error(checked.error(), Errc::InvalidArgument, field, words);
 }
 
-TEST(PlacementsTest, NothingAtAllIsFine) {
-    EXPECT_TRUE(check_placements({}, {}, {}, "publish"));
-}
+TEST(PlacementsTest, NothingAtAllIsFine) { EXPECT_TRUE(check_placements({}, {}, {}, "publish")); }
 
 TEST(PlacementsTest, BuffersThatTouchEachOtherAndTheEndAreFine) {
     EXPECT_TRUE(check_placements(segments_of({4096}), {{0, 0}, {0, 64}, {0, 4032}}, {{64, 64}, {3968, 64}, {64, 64}},

@@ -89,9 +89,7 @@ struct Impostor {
     Memory claimed = Memory::Reusable;
 };
 
-void PrintTo(const Impostor& impostor, std::ostream* out) {
-    *out << impostor.name;
-}
+void PrintTo(const Impostor& impostor, std::ostream* out) { *out << impostor.name; }
 
 class ImpostorTest : public DescriptorTest, public ::testing::WithParamInterface<Impostor> {};
 
@@ -120,9 +118,7 @@ UniqueFd socket_end() {
     return one_end(ends);
 }
 
-UniqueFd opened(const char* path, int flags) {
-    return owned(::open(path, flags | O_CLOEXEC, 0600), path);
-}
+UniqueFd opened(const char* path, int flags) { return owned(::open(path, flags | O_CLOEXEC, 0600), path); }
 
 UniqueFd path_only() {
     const UniqueFd fd = make_memfd(kSize, kReusable);
