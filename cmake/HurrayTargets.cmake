@@ -29,9 +29,10 @@ function(hurray_target name)
   hurray_sanitize(${name})
 endfunction()
 
-# hurray_test(NAME SOURCES ... LIBRARIES ... [LABELS ...]): a GoogleTest program, one ctest entry a test case.
+# hurray_test(NAME SOURCES ... LIBRARIES ... [LABELS ...] [ROOT ...]): a GoogleTest program, one ctest entry a test case.
+# ROOT names the cases that need root; they get the label "root" too, and skip themselves otherwise.
 function(hurray_test name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;LIBRARIES;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "SOURCES;LIBRARIES;LABELS;ROOT" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   hurray_target(${name})
   target_link_libraries(${name} PRIVATE ${ARG_LIBRARIES} GTest::gtest GTest::gtest_main)
@@ -42,6 +43,9 @@ function(hurray_test name)
   set_tests_properties(\"\${test}\" PROPERTIES LABELS \"${ARG_LABELS}\")
 endforeach()
 ")
+  foreach(test IN LISTS ARG_ROOT)
+    file(APPEND "${labels_file}" "set_tests_properties(\"${test}\" PROPERTIES LABELS \"${ARG_LABELS};root\")\n")
+  endforeach()
   set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES "${labels_file}")
   if("concurrency" IN_LIST ARG_LABELS) # all that the thread sanitizer's build has to build
     if(NOT TARGET concurrency_tests)
