@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "tests/integration/client_test.hpp"
+#include "tests/support/raw_peer.hpp"
 
 namespace hurray::test {
 namespace {
@@ -356,15 +357,6 @@ TEST_F(Handover, NamesThatBreakTheRulesAreRefusedByName) {
     EXPECT_EQ(client.list().size(), 6U);
 }
 
-/// Anonymous and shared memory of a process, in bytes.
-std::uint64_t resident_bytes(pid_t pid) {
-    std::ifstream statm("/proc/" + std::to_string(pid) + "/statm");
-    std::uint64_t total = 0;
-    std::uint64_t resident = 0;
-    statm >> total >> resident;
-    return resident * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
-}
-
 TEST_F(Handover, AGibibyteIsHandedOverWithoutMovingAByte) {
     constexpr std::uint64_t kSize = 1ULL << 30;
     Client producer = connect();
@@ -423,6 +415,40 @@ TEST_F(Handover, ConsumerCantMakeItsMappingWritableOrWriteThroughTheKernel) {
         ::close(memory);
     }
     EXPECT_EQ(tensor.elements<std::uint32_t>()[0], 1U);
+}
+
+TEST_F(Handover, ConsumerThatKeepsTheDescriptorCantChangeAByteByAnyWay) {
+    Client producer = connect();
+    publish(producer, "sealed", 1024, 1);
+    RawPeer consumer = RawPeer::greeted(daemon_.socket_path());
+    const RawPeer::Attached attached = consumer.attach(1, "sealed");
+    const int fd = attached.fds.at(0).get();
+    const auto refused = [](auto result, int with) { return result == decltype(result)(-1) && errno == with; };
+    const char byte = 99;
+
+    EXPECT_TRUE(refused(::write(fd, &byte, 1), EPERM));
+    EXPECT_TRUE(refused(::pwrite(fd, &byte, 1, 0), EPERM));
+    EXPECT_EQ(::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0), MAP_FAILED);
+    EXPECT_EQ(errno, EPERM);
+    EXPECT_TRUE(refused(::fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096), EPERM));
+    EXPECT_TRUE(refused(::fallocate(fd, FALLOC_FL_ZERO_RANGE, 0, 4096), EPERM) || errno == EOPNOTSUPP);
+    EXPECT_TRUE(refused(::ftruncate(fd, 0), EPERM));
+    EXPECT_TRUE(refused(::ftruncate(fd, 8192), EPERM));
+    EXPECT_TRUE(refused(::fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE), EPERM)) << "nobody may add seals of his own";
+    const std::string path = "/proc/self/fd/" + std::to_string(fd);
+    EXPECT_TRUE(refused(::open(path.c_str(), O_RDWR | O_TRUNC | O_CLOEXEC), EPERM));
+    const UniqueFd again(::open(path.c_str(), O_RDWR | O_CLOEXEC));  // succeeds, and helps nobody
+    if (again) {
+        EXPECT_TRUE(refused(::pwrite(again.get(), &byte, 1, 0), EPERM));
+        EXPECT_EQ(::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, again.get(), 0), MAP_FAILED);
+    }
+    void* const page = ::mmap(nullptr, 4096, PROT_READ, MAP_SHARED, fd, 0);
+    ASSERT_NE(page, MAP_FAILED);
+    EXPECT_TRUE(refused(::mprotect(page, 4096, PROT_READ | PROT_WRITE), EACCES));
+    ::munmap(page, 4096);
+    std::uint32_t first = 0;
+    ASSERT_EQ(::pread(fd, &first, sizeof first, 0), static_cast<ssize_t>(sizeof first));
+    EXPECT_EQ(first, 1U);
 }
 
 TEST_F(Handover, AttachingLeavesNoDescriptorOpen) {

@@ -169,7 +169,11 @@ TEST_F(Lifetime, KilledConsumersLeasesAreToldAsLostExactlyOnceEach) {
     publish(producer, "mortal", 5, 10, std::move(options));
     const auto daemon_fds = daemon_.open_descriptors();
     const int count = rounds(1000);
+    std::uint64_t daemon_memory = 0;
     for (int i = 0; i < count; ++i) {
+        if (i == count / 10) {
+            daemon_memory = resident_bytes(daemon_.pid());
+        }
         kill_now(fork_consumer("mortal"));
         while (log.count(HURRAY_EVENT_LEASE_LOST) < static_cast<std::size_t>(i) + 1) {
             ASSERT_TRUE(producer.dispatch(kWatchdog));
@@ -180,6 +184,7 @@ TEST_F(Lifetime, KilledConsumersLeasesAreToldAsLostExactlyOnceEach) {
     EXPECT_EQ(used(producer, "leases"), 0U);
     EXPECT_EQ(used(producer, "clients"), 1U);
     EXPECT_EQ(daemon_.open_descriptors(), daemon_fds);
+    EXPECT_LT(resident_bytes(daemon_.pid()), daemon_memory + (kIsSanitized ? 64U << 20 : 1U << 20));
 }
 
 TEST_F(Lifetime, KilledProducersConsumersKeepReadingAndAreToldOfIt) {
@@ -187,7 +192,11 @@ TEST_F(Lifetime, KilledProducersConsumersKeepReadingAndAreToldOfIt) {
     consumer.list();
     const auto daemon_fds = daemon_.open_descriptors();
     const int count = rounds(1000);
+    std::uint64_t daemon_memory = 0;
     for (int i = 0; i < count; ++i) {
+        if (i == count / 10) {
+            daemon_memory = resident_bytes(daemon_.pid());
+        }
         const auto stamp = static_cast<std::uint32_t>(i);
         const pid_t child = ::fork();
         if (child == 0) {
@@ -212,6 +221,7 @@ TEST_F(Lifetime, KilledProducersConsumersKeepReadingAndAreToldOfIt) {
     EXPECT_EQ(used(consumer, "capsules"), 0U);
     EXPECT_EQ(used(consumer, "bytes"), 0U);
     EXPECT_EQ(daemon_.open_descriptors(), daemon_fds);
+    EXPECT_LT(resident_bytes(daemon_.pid()), daemon_memory + (kIsSanitized ? 64U << 20 : 1U << 20));
 }
 
 // ---- Forked children ------------------------------------------------------------------------------------------------

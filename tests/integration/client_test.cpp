@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
+
+#include <unistd.h>
 
 #include <nlohmann/json.hpp>
 
@@ -14,6 +17,14 @@ int rounds(int wanted) { return kIsSanitized ? std::max(wanted / 20, 10) : wante
 std::size_t count_open_descriptors() {
     using Iterator = std::filesystem::directory_iterator;
     return static_cast<std::size_t>(std::distance(Iterator("/proc/self/fd"), Iterator())) - 1;  // less the folder's own
+}
+
+std::uint64_t resident_bytes(pid_t pid) {
+    std::ifstream statm("/proc/" + std::to_string(pid) + "/statm");
+    std::uint64_t total = 0;
+    std::uint64_t resident = 0;
+    statm >> total >> resident;
+    return resident * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
 std::uint64_t ClientTest::used(const Client& client, const std::string& name) {

@@ -81,6 +81,9 @@ class EventLog {
 /// Open descriptors of this process.
 [[nodiscard]] std::size_t count_open_descriptors();
 
+/// Memory that a process has in RAM, in bytes.
+[[nodiscard]] std::uint64_t resident_bytes(pid_t pid);
+
 /// Runs `act` and returns the status that it fails with, HURRAY_OK if it does not.
 inline HurrayStatus status_of(const std::function<void()>& act, std::string* message = nullptr) {
     try {
