@@ -28,6 +28,12 @@ struct SharedTimes {
 /// One byte, read so that the compiler can't leave it out.
 void touch(const void* data);
 
+/// The first rounds of a block are not counted: making the segments has emptied the caches and spent the producer's share of
+/// the processor, which decides who runs first when two are woken.
+inline constexpr int kUncounted = 2;
+/// Called between making the segments and the first round.
+void settle();
+
 /// The floor: three processes, the messages, descriptors and system calls that the work needs, and nothing else.
 class Floor {
   public:
@@ -35,6 +41,7 @@ class Floor {
     ~Floor();
     Floor(const Floor&) = delete;
     Floor& operator=(const Floor&) = delete;
+    /// One block: `rounds` counted rounds.
     void run(std::uint64_t size, int rounds, HandoverSamples& samples);
 
   private:
@@ -51,6 +58,7 @@ class Brokered {
     ~Brokered();
     Brokered(const Brokered&) = delete;
     Brokered& operator=(const Brokered&) = delete;
+    /// One block: `rounds` counted rounds.
     void run(std::uint64_t size, int rounds, HandoverSamples& samples);
 
   private:

@@ -186,18 +186,22 @@ Brokered::~Brokered() {
 void Brokered::run(std::uint64_t size, int rounds, HandoverSamples& samples) {
     std::vector<HurrayAllocation*> allocations;
     std::vector<HurrayBufferList*> kept;
-    for (int round = 0; round < rounds; ++round) {
+    for (int round = 0; round < rounds + kUncounted; ++round) {
         allocations.push_back(state_->allocate(size, kGoOn, kept));
     }
+    settle();
+    HandoverSamples uncounted;
+    int round = 0;
     for (HurrayAllocation* allocation : allocations) {
+        HandoverSamples& counted = round++ < kUncounted ? uncounted : samples;
         const int released = state_->released;
         const std::uint64_t start = state_->publish(allocation, size);
         state_->wait_until(state_->released, released + 1);
         const std::uint64_t end = now_ns();
-        samples.publish_to_view.push_back(times_.viewed - start);
-        samples.publish_to_release.push_back(end - start);
+        counted.publish_to_view.push_back(times_.viewed - start);
+        counted.publish_to_release.push_back(end - start);
         state_->wait_until(state_->released, released + 2);
-        samples.attach.push_back(times_.attached);
+        counted.attach.push_back(times_.attached);
         const int ended = state_->ended;
         must(hurray_client_withdraw(state_->client, &state_->published.capsule), "withdraw");
         state_->wait_until(state_->ended, ended + 1);
@@ -318,18 +322,15 @@ int main(int argc, char** argv) {
     std::printf("|%s|\n",
                 "--------------------|---------|--------|----------|----------|----------|----------|----------|"
                 "----------|-------");
-    constexpr int kBlocks = 10;
+    constexpr int kBlock = 4;  // rounds before the other side's turn: as many as there is memory for, at every size
     bench::Floor floor;
     bench::Brokered brokered;
     for (const std::uint64_t size : options.sizes) {
         const int rounds = rounds_for(options, size);
         bench::HandoverSamples ours;
         bench::HandoverSamples theirs;
-        bench::HandoverSamples warm_up;
-        floor.run(size, std::min(rounds, 3), warm_up);
-        brokered.run(size, std::min(rounds, 3), warm_up);
         for (int done = 0; done < rounds;) {
-            const int block = std::min(std::max(rounds / kBlocks, 1), rounds - done);
+            const int block = std::min(kBlock, rounds - done);
             floor.run(size, block, theirs);
             brokered.run(size, block, ours);
             done += block;

@@ -237,6 +237,8 @@ SharedTimes& make_shared_times() {
     return *new (page) SharedTimes;
 }
 
+void settle() { ::usleep(20'000); }
+
 void touch(const void* data) { [[maybe_unused]] const volatile char byte = *static_cast<const volatile char*>(data); }
 
 Floor::Floor() : times_(make_shared_times()) {
@@ -266,10 +268,14 @@ Floor::~Floor() {
 
 void Floor::run(std::uint64_t size, int rounds, HandoverSamples& samples) {
     std::vector<std::unique_ptr<Fresh>> segments;
-    for (int round = 0; round < rounds; ++round) {
+    for (int round = 0; round < rounds + kUncounted; ++round) {
         segments.push_back(std::make_unique<Fresh>(size));
     }
+    settle();
+    HandoverSamples uncounted;
+    int round = 0;
     for (const auto& segment : segments) {
+        HandoverSamples& counted = round++ < kUncounted ? uncounted : samples;
         send(socket_, {.say = Say::Ping});
         expect(socket_, Say::Done);
         const std::uint64_t start = now_ns();
@@ -278,11 +284,11 @@ void Floor::run(std::uint64_t size, int rounds, HandoverSamples& samples) {
         expect(socket_, Say::Opened);
         expect(socket_, Say::Released);
         const std::uint64_t end = now_ns();
-        samples.publish_to_view.push_back(times_.viewed - start);
-        samples.publish_to_release.push_back(end - start);
+        counted.publish_to_view.push_back(times_.viewed - start);
+        counted.publish_to_release.push_back(end - start);
         expect(socket_, Say::Opened);
         expect(socket_, Say::Released);
-        samples.attach.push_back(times_.attached);
+        counted.attach.push_back(times_.attached);
         send(socket_, {.say = Say::Withdraw});
         expect(socket_, Say::Done);
     }

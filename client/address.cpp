@@ -133,7 +133,7 @@ tl::unexpected<Error> unavailable(const Address& address, Attempt last) {
         tried += (tried.empty() ? "" : ", ") + path;
     }
     return fail(Errc::DaemonUnavailable, "hurrayd is not running (tried " + tried +
-                                             "): start the service, or run your program under `hurrayctl run --`");
+                                             "): start `hurrayd`, or run your program under `hurrayctl run --`");
 }
 
 }  // namespace

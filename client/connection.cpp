@@ -663,7 +663,11 @@ void Connection::queue_notices([[maybe_unused]] Lock& held, std::vector<Notice>&
         return;
     }
     std::move(notices.begin(), notices.end(), std::back_inserter(notices_));
-    wake_pump(held);
+    if (has_teller_) {
+        untold_.notify_one();
+    } else {
+        wake_pump(held);
+    }
 }
 
 void Connection::wake_pump([[maybe_unused]] Lock& held) noexcept {
@@ -677,7 +681,7 @@ void Connection::wake_pump([[maybe_unused]] Lock& held) noexcept {
 /// Sleeps until there is something to do, and reads if nobody else does. False if a signal came first.
 bool Connection::pump(Lock& lock, Deadline deadline) {
     epoll_event events[2];
-    const int timeout = notices_.empty() ? poll_timeout(deadline) : 0;
+    const int timeout = notices_.empty() || has_teller_ ? poll_timeout(deadline) : 0;
     pump_sleeps_ = true;
     update_interest(lock);
     lock.unlock();
@@ -761,6 +765,16 @@ void Connection::run_background_pump() {
     Lock lock(mutex_);
     while (!stop_pump_ && !outlived_and_idle(lock)) {
         [[maybe_unused]] const bool unsignalled = pump(lock, std::nullopt);
+        if (!has_teller_) {
+            run_notices(lock);  // of a client that is gone: they only let things go
+        }
+    }
+}
+
+void Connection::run_teller() {
+    Lock lock(mutex_);
+    while (!stop_pump_) {
+        untold_.wait(lock, [this] { return stop_pump_ || !notices_.empty(); });
         run_notices(lock);
         if (in_child()) {
             return;
@@ -771,26 +785,35 @@ void Connection::run_background_pump() {
 Result<void> Connection::start_background_pump() {
     const SignalsBlocked blocked;
     try {
+        {
+            const Lock lock(mutex_);
+            has_teller_ = true;
+        }
+        teller_ = std::thread([this] { run_teller(); });
         pump_ = std::thread([this] { run_background_pump(); });
     } catch (const std::system_error& error) {
+        stop_background_pump();
         return fail_os(Errc::Limit, error.code().value(),
-                       std::string("cannot start the client's thread: ") + std::strerror(error.code().value()));
+                       std::string("cannot start the client's threads: ") + std::strerror(error.code().value()));
     }
     return {};
 }
 
 void Connection::stop_background_pump() {
-    if (!pump_.joinable()) {
-        return;
-    }
     {
         Lock lock(mutex_);
         stop_pump_ = true;
+        untold_.notify_one();
         wake_pump(lock);
     }
-    pump_.join();
+    for (std::thread* thread : {&teller_, &pump_}) {
+        if (thread->joinable()) {
+            thread->join();
+        }
+    }
     const Lock lock(mutex_);
     stop_pump_ = false;
+    has_teller_ = false;
 }
 
 void Connection::outlive_client(std::shared_ptr<void> owner) {

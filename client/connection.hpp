@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -45,7 +46,8 @@ class EventSink {
 /// **Who reads the socket.** The thread that waits for a reply reads the socket itself and hands on what belongs to others, so
 /// a request costs no hop between threads. If several wait, one reads and the others sleep until their reply is there or it
 /// is their turn to read. Only while nobody waits the *pump* reads: a background thread, or the user in dispatch(). At most
-/// one thread reads at a time (`reading_`), which keeps the order of events.
+/// one thread reads at a time (`reading_`), which keeps the order of events. What events leave to be told is queued, and told
+/// in that order by dispatch(), or by a second background thread, the *teller*.
 ///
 /// The pump sleeps in an epoll over the socket and an eventfd (`wake_`) that is set while notices are queued. If somebody waits
 /// for a reply meanwhile, the socket is out of that epoll, so that the pump is not woken for what is not its own; a waiter that
@@ -109,9 +111,10 @@ class Connection final {
     /// post() go on.
     void close_calls();
 
+    /// Starts a thread that pumps, and one that tells: so the socket is read also while a callback of the user's takes its time.
     /// Fails: Limit (threads of this process or user).
     [[nodiscard]] Result<void> start_background_pump();
-    /// Ends the background pump and waits for it, if there is one.
+    /// Ends both and waits for them, if there are any.
     void stop_background_pump();
     /// For when the client object goes: lets a pump of its own serve the connection until its last lease is released and all
     /// is sent. That pump holds `owner`, which owns this connection. Notices that are queued are dropped. Call without a pump.
@@ -170,6 +173,7 @@ class Connection final {
     [[nodiscard]] bool pump(Lock& lock, Deadline deadline);
     std::size_t run_notices(Lock& lock);
     void run_background_pump();
+    void run_teller();
 
     const UniqueFd socket_;
     const UniqueFd epoll_;
@@ -180,6 +184,7 @@ class Connection final {
     std::atomic<std::uint64_t> last_lease_{0};
     std::vector<std::byte> buffer_;  ///< of whoever reads
     std::thread pump_;
+    std::thread teller_;
 
     mutable std::mutex mutex_;
     EventSink* sink_ = nullptr;
@@ -198,6 +203,8 @@ class Connection final {
     std::size_t unacked_leases_ = 0;
     std::unordered_map<std::uint64_t, std::uint64_t> abandoned_;  ///< request -> lease to release should it be granted
     std::deque<Notice> notices_;
+    std::condition_variable untold_;  ///< the teller sleeps in it
+    bool has_teller_ = false;         ///< else the pump tells
     bool wake_set_ = false;
     std::uint32_t interest_ = 0;   ///< what the pump's epoll waits for on the socket
     bool pump_sleeps_ = false;     ///< in its epoll

@@ -122,8 +122,11 @@ HurrayStatus hurray_client_publish(HurrayClient* client, const char* name, const
         if (descriptor == nullptr) {
             return missing("descriptor");
         }
-        if (allocation == nullptr || *allocation == nullptr) {
+        if (allocation == nullptr) {
             return missing("allocation");
+        }
+        if (*allocation == nullptr) {
+            return fail(Errc::NullPointer, "*allocation is null: was it published already? Publishing takes it");
         }
         const auto given = read_options(options);
         if (!given) {

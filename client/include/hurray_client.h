@@ -92,7 +92,9 @@ typedef enum HurrayEventKind {
     HURRAY_EVENT_LEASE_RELEASED = 3, /* a consumer is done; `remaining` leases are left */
     HURRAY_EVENT_LEASE_LOST = 4,     /* a consumer's connection ended without a release; `remaining` are left */
     HURRAY_EVENT_LEASE_TAKEN = 5,
-    HURRAY_EVENT_ENDED = 6, /* retired and nobody holds it any more: exactly once, the last event of a capsule */
+    /* Retired and nobody holds it any more: exactly once, the last event of a capsule. Also, without REUSABLE, if the connection
+     * is lost; not told if the client is destroyed before. */
+    HURRAY_EVENT_ENDED = 6,
     /* To a watch: */
     HURRAY_EVENT_PRESENT = 7,        /* was there when the watch began */
     HURRAY_EVENT_SNAPSHOT_END = 8,   /* all that was there has been told */
@@ -123,7 +125,9 @@ typedef int32_t (*HurrayListFn)(const HurrayCapsuleInfo *capsule, void *context)
 
 /* ---- Connecting ------------------------------------------------------------------------------------------------- */
 
-#define HURRAY_CONNECT_DISPATCH_BY_CALLER 0x1u /* callbacks run in hurray_client_dispatch only */
+/* Callbacks run in hurray_client_dispatch only. Nothing is read of the connection then but in that and in other calls: a client
+ * that makes none for seconds, while events for it pile up, holds others up, and the daemon cuts it. */
+#define HURRAY_CONNECT_DISPATCH_BY_CALLER 0x1u
 
 typedef struct HurrayConnectOptions {
     uint32_t struct_size;
@@ -245,7 +249,8 @@ HURRAY_API HurrayStatus hurray_client_publish_list(HurrayClient *client, const c
                                                    uint64_t descriptor_len, const HurrayBufferList *buffers,
                                                    const HurrayPublishOptions *options, HurrayCapsuleInfo *out);
 
-/* Retires a capsule: no new attach, those who hold it go on reading. HURRAY_ERR_NOT_FOUND, HURRAY_ERR_NOT_PERMITTED. */
+/* Retires a capsule: no new attach, those who hold it go on reading. Twice is fine while somebody holds it.
+ * HURRAY_ERR_NOT_FOUND: there is none, or it has ended. HURRAY_ERR_NOT_PERMITTED. */
 HURRAY_API HurrayStatus hurray_client_withdraw(HurrayClient *client, const HurrayCapsuleId *capsule);
 
 /* ---- Consuming -------------------------------------------------------------------------------------------------- */

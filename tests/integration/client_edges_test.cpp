@@ -361,6 +361,27 @@ TEST_F(Edges, AllocateWithoutFreeDescriptorsSaysLimit) {
     EXPECT_EQ(status, HURRAY_ERR_LIMIT) << hurray_last_error_message();
 }
 
+TEST_F(Edges, SlowCallbackHoldsNobodyUpAndCostsNoConnection) {
+    Client producer = connect();
+    Client consumer = connect();
+    std::latch go(1);
+    std::atomic<int> told{0};
+    PublishOptions options;
+    options.on_event = [&](const Event& event) {
+        go.wait();
+        told += event.kind == HURRAY_EVENT_LEASE_RELEASED ? 1 : 0;
+    };
+    publish(producer, "slow", 1, 1, std::move(options));
+    for (int i = 0; i < 2000; ++i) {  // many times what the socket holds
+        consumer.attach("slow").release();
+    }
+    go.count_down();
+    while (told < 2000) {
+        std::this_thread::yield();
+    }
+    EXPECT_EQ(status_of([&] { producer.list(); }), HURRAY_OK);
+}
+
 TEST_F(Edges, CallbackThatForksEndsInTheChild) {
     Client client = connect();
     static std::atomic<pid_t> child{0};

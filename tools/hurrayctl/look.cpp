@@ -242,7 +242,7 @@ int report(const Look& look, const hurray::StatusError& error) {
     switch (error.status()) {
         case HURRAY_ERR_DAEMON_UNAVAILABLE:
             complain("no hurrayd is listening at " + joined(socket_paths(look), " or ") + " (" + message + ")");
-            std::cerr << "Start one with `systemctl start hurrayd`, or start your program with its own: "
+            std::cerr << "Start `hurrayd`, or start your program with one of its own: "
                          "`hurrayctl run -- COMMAND`. Another socket is named with --socket or HURRAY_SOCKET.\n";
             return kNoDaemon;
         case HURRAY_ERR_CONNECTION_LOST:

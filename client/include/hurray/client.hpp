@@ -23,6 +23,10 @@
 ///
 /// Nothing but the C functions of the shared library is called, so any compiler may be used.
 
+#if __cplusplus < 202002L
+#error "hurray/client.hpp needs C++20 (-std=c++20)"
+#endif
+
 #include <hurray_client.h>
 
 #include <hurray/hurray.hpp>
@@ -305,6 +309,9 @@ class Allocation {
     /// of another type, HURRAY_ERR_UNSUPPORTED if they are not in that order.
     template <typename T>
     std::span<T> elements() const {
+        if (handle_ == nullptr) {
+            throw StatusError(HURRAY_ERR_INVALID_ARGUMENT, "the allocation was published or moved from");
+        }
         if (!element_type_) {
             throw StatusError(HURRAY_ERR_UNSUPPORTED,
                               "the allocation's elements are not in row-major order: use buffer()");
@@ -586,6 +593,9 @@ class Client {
     ///
     /// Returns the capsule's id and version; the name and the descriptor are left empty.
     CapsuleInfo publish(const std::string& name, Allocation&& allocation, PublishOptions options = {}) {
+        if (allocation.handle_ == nullptr) {
+            throw StatusError(HURRAY_ERR_INVALID_ARGUMENT, "the allocation was published or moved from");
+        }
         if (allocation.descriptor_.empty()) {
             throw StatusError(HURRAY_ERR_INVALID_ARGUMENT,
                               "the allocation was made without a shape: give its descriptor");

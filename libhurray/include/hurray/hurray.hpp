@@ -1,5 +1,9 @@
 #pragma once
 
+#if __cplusplus < 202002L
+#error "hurray/hurray.hpp needs C++20 (-std=c++20)"
+#endif
+
 #include <cstddef>
 #include <cstdint>
 #include <functional>
