@@ -28,10 +28,12 @@ struct SharedTimes {
 /// One byte, read so that the compiler can't leave it out.
 void touch(const void* data);
 
-/// The first rounds of a block are not counted: making the segments has emptied the caches and spent the producer's share of
-/// the processor, which decides who runs first when two are woken.
+/// The first rounds of a block are not counted: making the segments has emptied the caches.
 inline constexpr int kUncounted = 2;
-/// Called between making the segments and the first round.
+
+/// Called between making the segments and the first round: spends processor time. Making a gigabyte does that, making a page
+/// does not, and who has spent less runs first when the broker wakes two on one processor. So all sizes are in the same state:
+/// that of a producer which has just filled its tensor.
 void settle();
 
 /// The floor: three processes, the messages, descriptors and system calls that the work needs, and nothing else.

@@ -225,7 +225,7 @@ struct Options {
     std::fputs(
         "usage: handover_bench [--rounds N] [--sizes BYTES[,BYTES...]] [--spread]\n"
         "Starts a private hurrayd through hurrayctl unless $HURRAY_SOCKET is set.\n"
-        "  --rounds N  rounds a size, of each side (default: 2000 for small sizes, 200 from 64 MiB, 40 from 1 GiB)\n"
+        "  --rounds N  rounds a size, of each side (default: 400, and 40 from 1 GiB)\n"
         "  --spread    let the scheduler place the processes, instead of one processor for all\n",
         code == 0 ? stdout : stderr);
     std::exit(code);
@@ -269,7 +269,7 @@ int rounds_for(const Options& options, std::uint64_t size) {
     if (options.rounds > 0) {
         return options.rounds;
     }
-    return size >= (1U << 30) ? 40 : size >= (64U << 20) ? 200 : 2000;
+    return size >= (1U << 30) ? 40 : 400;
 }
 
 /// Runs this program again under a private daemon, which then is on the same processor.

@@ -237,7 +237,11 @@ SharedTimes& make_shared_times() {
     return *new (page) SharedTimes;
 }
 
-void settle() { ::usleep(20'000); }
+void settle() {
+    const std::uint64_t end = now_ns() + 50'000'000;
+    while (now_ns() < end) {
+    }
+}
 
 void touch(const void* data) { [[maybe_unused]] const volatile char byte = *static_cast<const volatile char*>(data); }
 
