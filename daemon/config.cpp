@@ -1,5 +1,6 @@
 #include "daemon/config.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
@@ -142,6 +143,15 @@ tl::unexpected<hurray::Error> refuse(std::string_view where, std::string_view ke
     return hurray::fail_field(Errc::InvalidArgument, std::string(key), std::string(where) + ": " + what);
 }
 
+hurray::Result<void> refuse_unknown(std::string_view where, std::string_view name) {
+    std::string known;
+    for (const Key& key : kKeys) {
+        known += known.empty() ? "" : ", ";
+        known += key.name;
+    }
+    return refuse(where, name, "there is no key " + log::as_value(name) + ", allowed: " + known);
+}
+
 hurray::Result<void> set(Draft& draft, std::string_view where, std::string_view name, const Value& value) {
     for (const Key& key : kKeys) {
         if (key.name == name) {
@@ -152,12 +162,7 @@ hurray::Result<void> set(Draft& draft, std::string_view where, std::string_view 
             return {};
         }
     }
-    std::string known;
-    for (const Key& key : kKeys) {
-        known += known.empty() ? "" : ", ";
-        known += key.name;
-    }
-    return refuse(where, name, "there is no key " + log::as_value(name) + ", allowed: " + known);
+    return refuse_unknown(where, name);
 }
 
 hurray::Result<void> read_table(Draft& draft, const std::string& file, const toml::table& table,
@@ -166,6 +171,11 @@ hurray::Result<void> read_table(Draft& draft, const std::string& file, const tom
         const std::string name = prefix + std::string(key.str());
         const std::string where = file + ":" + std::to_string(key.source().begin.line);
         if (const toml::table* inner = node.as_table()) {
+            const bool known = std::any_of(kKeys.begin(), kKeys.end(),
+                                           [&](const Key& each) { return each.name.starts_with(name + "."); });
+            if (!known) {
+                return refuse_unknown(where, name);  // also if nothing is in it
+            }
             if (auto read = read_table(draft, file, *inner, name + "."); !read) {
                 return read;
             }

@@ -120,6 +120,14 @@ TEST_F(ConfigTest, ModeWithoutQuotesMustBeWrittenOctal) {
     EXPECT_EQ(message(user), file + ":1: socket.mode is 0o1777, allowed: an octal mode up to \"0777\", or 0o777");
 }
 
+// [sockt] with nothing in it started a daemon with the defaults.
+TEST_F(ConfigTest, TableThatDoesNotExistIsRefusedAlsoIfItIsEmpty) {
+    write("[sockt]\n");
+    EXPECT_TRUE(message(user).starts_with(file + ":1: there is no key sockt, allowed: socket.path")) << message(user);
+    write("[socket]\n");
+    EXPECT_TRUE(load_config(line, user).has_value());
+}
+
 TEST_F(ConfigTest, PathWithNulIsRefused) {
     write("socket.path = \"/run/a\\u0000b\"\n");
     EXPECT_NE(message(user).find("socket.path"), std::string::npos);
