@@ -142,6 +142,7 @@ Connection::Connection(UniqueFd socket, UniqueFd epoll, UniqueFd wake, UniqueFd 
       wake_(std::move(wake)),
       kick_(std::move(kick)),
       interrupted_(std::move(interrupted)),
+      uid_(static_cast<std::uint32_t>(::geteuid())),
       buffer_(wire::kMaxPacketBytes),
       fork_guard_({socket_.get(), epoll_.get(), wake_.get(), kick_.get()}) {}
 

@@ -128,6 +128,8 @@ class Connection final {
     [[nodiscard]] Result<std::size_t> dispatch(Deadline deadline);
 
     [[nodiscard]] const wire::HelloReply& hello() const noexcept { return hello_; }
+    /// Whom the daemon takes this client for: the effective user when it connected.
+    [[nodiscard]] std::uint32_t uid() const noexcept { return uid_; }
     /// Whether the connection still stands.
     [[nodiscard]] bool has_ended() const;
     [[nodiscard]] std::size_t open_leases() const;
@@ -181,6 +183,7 @@ class Connection final {
     const UniqueFd kick_;
     const Interrupted interrupted_;
     wire::HelloReply hello_;
+    const std::uint32_t uid_;
     std::atomic<std::uint64_t> last_lease_{0};
     std::vector<std::byte> buffer_;  ///< of whoever reads
     std::thread pump_;

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include <sys/random.h>
-#include <unistd.h>
 
 #include "client/event.hpp"
 #include "libhurray/format/descriptor_reader.hpp"
@@ -16,14 +15,6 @@
 namespace hurray::client {
 
 namespace {
-
-Result<wire::Id16> random_id() {
-    wire::Id16 id;
-    if (::getrandom(id.bytes.data(), id.bytes.size(), 0) != static_cast<ssize_t>(id.bytes.size())) {
-        return fail_os(Errc::Internal, errno, "the kernel gives no random bytes");
-    }
-    return id;
-}
 
 tl::unexpected<Error> misfit(std::size_t index, const char* what, std::uint64_t described, std::uint64_t allocated) {
     return fail_field(Errc::InvalidArgument, "descriptor",
@@ -59,6 +50,18 @@ std::size_t Publisher::Hash::operator()(const wire::Id16& id) const noexcept {
     std::size_t hash = 0;  // the id is random: any part of it is as good as a hash
     std::memcpy(&hash, id.bytes.data(), sizeof hash);
     return hash;
+}
+
+/// From a stock, since each draw from the kernel is a system call on the way to the consumer.
+Result<wire::Id16> Publisher::random_id() {
+    const std::lock_guard lock(mutex_);
+    if (random_left_ == 0) {
+        if (::getrandom(random_.data(), sizeof random_, 0) != static_cast<ssize_t>(sizeof random_)) {
+            return fail_os(Errc::Internal, errno, "the kernel gives no random bytes");
+        }
+        random_left_ = random_.size();
+    }
+    return random_[--random_left_];
 }
 
 Result<Publisher::Published> Publisher::publish(Connection& connection, std::span<const std::uint8_t> descriptor,
@@ -99,7 +102,7 @@ Result<Publisher::Published> Publisher::publish(Connection& connection, std::spa
     message.placements = std::move(*placements);
 
     Published published;
-    published.capsule = {static_cast<std::uint32_t>(::geteuid()), *id};
+    published.capsule = {connection.uid(), *id};
     bool holds_bytes = false;
     for (std::size_t i = 0; i < view->buffers.size(); ++i) {
         published.byte_size += view->buffers[i].byte_size;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -74,12 +75,15 @@ class Publisher {
         std::size_t operator()(const wire::Id16& id) const noexcept;
     };
 
+    [[nodiscard]] Result<wire::Id16> random_id();
     static void close_all(Capsule& capsule, std::vector<Notice>& notices);
     static void end(Capsule&& capsule, bool reusable, std::vector<Notice>& notices);
 
     std::mutex mutex_;
     std::unordered_map<wire::Id16, Capsule, Hash> capsules_;
     std::uint64_t last_segment_ = 0;
+    std::array<wire::Id16, 16> random_{};  ///< 256 bytes: what getrandom gives without being interrupted
+    std::size_t random_left_ = 0;
 };
 
 }  // namespace hurray::client

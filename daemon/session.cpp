@@ -18,6 +18,11 @@ using hurray::wire::Received;
 
 /// Packets of one peer before the others have their turn.
 constexpr std::size_t kBatch = 16;
+/// Most peers wait for each answer, and a second look that finds nothing costs a system call in which others wait. So after
+/// this many wakes with one packet each, a peer's queue is looked at once a wake; what is left there wakes us again.
+constexpr std::size_t kLoneWakes = 4;
+/// Every so many wakes it is looked at until it is empty all the same: the peer may have begun to send more at a time.
+constexpr std::size_t kLookAgain = 16;
 /// Packets that are read from a dead peer. Its socket held a few hundred at most; more come only from a forked child that
 /// goes on sending, and that is nobody whom we serve.
 constexpr std::size_t kLastPackets = 4096;
@@ -56,7 +61,7 @@ void Session::wait_readable() {
         if (failed || self->closed_) {
             return;
         }
-        if (self->read(kBatch) != Read::Over) {
+        if (self->read_batch() != Read::Over) {
             self->wait_readable();
         }
     });
@@ -82,6 +87,16 @@ void Session::want_writable() {
     });
 }
 
+Session::Read Session::read_batch() {
+    if (lone_wakes_ >= kLoneWakes && ++wakes_ % kLookAgain != 0) {
+        return read(1);
+    }
+    const std::uint64_t before = packets_;
+    const Read read_until = read(kBatch);
+    lone_wakes_ = packets_ - before == 1 ? lone_wakes_ + 1 : 0;
+    return read_until;
+}
+
 Session::Read Session::read(std::size_t most) {
     for (std::size_t i = 0; i < most; ++i) {
         const std::span<std::byte> buffer = owner_.packet_buffer();
@@ -92,6 +107,7 @@ Session::Read Session::read(std::size_t most) {
         }
         switch (received->kind) {
             case Received::Kind::Packet:
+                ++packets_;
                 owner_.on_packet(*this, buffer.first(received->size), *received);
                 if (closed_) {
                     return Read::Over;

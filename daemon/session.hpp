@@ -53,6 +53,8 @@ class Session : public std::enable_shared_from_this<Session> {
 
     void wait_readable();
     void wait_death();
+    /// What a wake is worth: one packet, or a batch.
+    Read read_batch();
     /// Up to `most` packets.
     Read read(std::size_t most);
 
@@ -60,6 +62,9 @@ class Session : public std::enable_shared_from_this<Session> {
     Waitable socket_;
     Waitable pidfd_;
     Dispatcher::Peer peer_;
+    std::uint64_t packets_ = 0;   ///< read so far
+    std::size_t lone_wakes_ = 0;  ///< wakes in a row that found one packet
+    std::size_t wakes_ = 0;       ///< since then
     bool closed_ = false;
 };
 
