@@ -18,5 +18,10 @@ void* operator new(std::size_t size) {
     }
     throw std::bad_alloc();
 }
+// Its nothrow form too: a sanitizer's own would not go with our delete.
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+    ++count;
+    return std::malloc(size);
+}
 void operator delete(void* block) noexcept { std::free(block); }
 void operator delete(void* block, std::size_t) noexcept { std::free(block); }
