@@ -127,7 +127,6 @@ class Connection final {
     /// something. Fails: Interrupted; Closed, by close_calls() meanwhile; ConnectionLost, once nothing is left to tell; Forked.
     [[nodiscard]] Result<std::size_t> dispatch(Deadline deadline);
 
-    [[nodiscard]] const wire::HelloReply& hello() const noexcept { return hello_; }
     /// Whom the daemon takes this client for: the effective user when it connected.
     [[nodiscard]] std::uint32_t uid() const noexcept { return uid_; }
     /// Whether the connection still stands.
