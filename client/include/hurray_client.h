@@ -157,7 +157,7 @@ typedef struct HurrayConnectOptions {
 HURRAY_API HurrayStatus hurray_client_connect(const HurrayConnectOptions *options, HurrayClient **out);
 
 /* Ends the client's use: waiting calls return HURRAY_ERR_CLOSED, publications end, no new lease can be had. Tensor contexts
- * stay valid, and the connection lives until the last of them is destroyed. Closing twice is fine. */
+ * stay valid, and the connection lives until the client and the last of them are destroyed. Closing twice is fine. */
 HURRAY_API HurrayStatus hurray_client_close(HurrayClient *client);
 
 /* Closes and frees. No other call of this client may be running, and it must not be called from one of its callbacks;

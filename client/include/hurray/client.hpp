@@ -515,7 +515,7 @@ class Client {
     Client(Client&&) noexcept = default;
     Client& operator=(Client&&) noexcept = default;
 
-    /// Ends its use: waits end with HURRAY_ERR_CLOSED, so do all calls from now on, publications end. Twice is fine.
+    /// Ends its use: waits end with HURRAY_ERR_CLOSED, so do later calls that ask the daemon, publications end. Twice is fine.
     void close() { throw_if_failed(hurray_client_close(handle())); }
 
     /// Readable when dispatch has work. Borrowed. Clients with dispatch_by_caller only.
