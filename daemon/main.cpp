@@ -4,17 +4,20 @@
 #include <exception>
 #include <iostream>
 #include <string>
+#include <utility>
 
 #include <sys/resource.h>
 
 #include <CLI/CLI.hpp>
 
+#include "daemon/activation.hpp"
 #include "daemon/asio.hpp"
 #include "daemon/config.hpp"
 #include "daemon/log.hpp"
 #include "daemon/server.hpp"
 #include "daemon/service_manager.hpp"
 #include "daemon/signals.hpp"
+#include "daemon/status_line.hpp"
 #include "daemon/version.hpp"
 
 namespace {
@@ -38,23 +41,38 @@ int serve(const hurrayd::Config& config) {
     raise_descriptor_limit(config.descriptors);
     std::signal(SIGPIPE, SIG_IGN);  // whoever reads our log may leave before us
 
+    auto handed_over = hurrayd::take_activated_listener();
+    if (!handed_over) {
+        log::error("start_failed", {{"reason", handed_over.error().message}});
+        return kExitRefused;
+    }
+    const std::string path = *handed_over ? (*handed_over)->path : config.socket.path;
+    if (path != config.socket.path) {
+        log::warning("socket_path_unused", {{"configured", config.socket.path}, {"serving", path}});
+    }
+
     hurrayd::asio::io_context io(1);  // one thread: Asio need not lock
-    auto server = hurrayd::Server::open(io, config.socket);
+    auto server = *handed_over ? hurrayd::Server::adopt(io, std::move((*handed_over)->socket))
+                               : hurrayd::Server::open(io, config.socket);
     if (!server) {
         log::error("start_failed", {{"reason", server.error().message}});
         return kExitRefused;
     }
-    auto signals = hurrayd::Signals::wait(io, [&server](int signal) {
+    hurrayd::ServiceManager manager(io, [&server] { return hurrayd::status_line((*server)->held()); });
+    auto signals = hurrayd::Signals::wait(io, [&server, &manager](int signal) {
         log::info("stopping", {{"signal", signal}});
-        hurrayd::service_manager::stopping();
+        manager.stopping();
         (*server)->stop();
     });
     if (!signals) {
         log::error("start_failed", {{"reason", signals.error().message}});
         return kExitRefused;
     }
-    log::info("serving", {{"socket", config.socket.path}, {"version", hurrayd::kVersion}});
-    hurrayd::service_manager::ready();
+    (*server)->on_step([&manager] { manager.touch(); });
+    log::info(
+        "serving",
+        {{"socket", path}, {"made_by", *handed_over ? "service manager" : "hurrayd"}, {"version", hurrayd::kVersion}});
+    manager.ready();
     try {
         io.run();
     } catch (const std::exception& failure) {
@@ -82,11 +100,14 @@ int main(int argc, char** argv) {
             std::string("Configuration file in TOML (default: ") + hurrayd::kDefaultConfigFile + ", if it is there)");
         app.add_option("--log-level", line.log_level, "debug, info, warning or error (over log.level)");
         app.set_version_flag("--version", "hurrayd " + std::string(hurrayd::kVersion));
-        app.footer("Keys of the configuration file, tables written as [socket], [log], [limits]:\n" +
-                   hurrayd::describe_keys() +
-                   "\nEnvironment: HURRAY_SOCKET (over the file), NOTIFY_SOCKET (told when clients are served).\n"
-                   "Signals: SIGTERM and SIGINT end it cleanly.\n"
-                   "Exit codes: 0 ended by a signal, 1 can't serve, 2 wrong usage or configuration.");
+        app.footer(
+            "Keys of the configuration file, tables written as [socket], [log], [limits]:\n" +
+            hurrayd::describe_keys() +
+            "\nEnvironment: HURRAY_SOCKET (over the file). From a service manager: LISTEN_FDS, LISTEN_PID (a socket\n"
+            "that listens already, in place of the configured one), NOTIFY_SOCKET (told when clients are served,\n"
+            "and of what is held), WATCHDOG_USEC (how often a sign of life is due).\n"
+            "Signals: SIGTERM and SIGINT end it cleanly.\n"
+            "Exit codes: 0 ended by a signal, 1 can't serve, 2 wrong usage or configuration.");
         try {
             app.parse(argc, argv);
         } catch (const CLI::ParseError& said) {

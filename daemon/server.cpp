@@ -134,7 +134,9 @@ hurray::Result<Server::Endpoint> Server::open_endpoint(const SocketOptions& opti
         ::bind(endpoint.listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
         return refuse_os("bind " + options.path, errno);
     }
-    if (options.group && ::lchown(options.path.c_str(), static_cast<uid_t>(-1), *options.group) != 0) {
+    // Not asked for in vain: a hardened service may not change owners at all.
+    if (options.group && (::lstat(options.path.c_str(), &status) != 0 || status.st_gid != *options.group) &&
+        ::lchown(options.path.c_str(), static_cast<uid_t>(-1), *options.group) != 0) {
         return refuse_os("give " + options.path + " to group " + std::to_string(*options.group), errno);
     }
     if (::chmod(options.path.c_str(), options.mode) != 0 || ::lstat(options.path.c_str(), &status) != 0) {
@@ -153,11 +155,21 @@ hurray::Result<std::unique_ptr<Server>> Server::open(asio::io_context& io, const
     if (!endpoint) {
         return tl::unexpected(endpoint.error());
     }
+    return serve(io, std::move(*endpoint));
+}
+
+hurray::Result<std::unique_ptr<Server>> Server::adopt(asio::io_context& io, UniqueFd listener) {
+    Endpoint endpoint;
+    endpoint.listener = std::move(listener);
+    return serve(io, std::move(endpoint));
+}
+
+hurray::Result<std::unique_ptr<Server>> Server::serve(asio::io_context& io, Endpoint endpoint) {
     wire::Id16 instance;
     if (::getrandom(instance.bytes.data(), instance.bytes.size(), 0) != static_cast<ssize_t>(instance.bytes.size())) {
         return refuse_os("getrandom", errno);
     }
-    std::unique_ptr<Server> server(new Server(io, std::move(*endpoint), instance));
+    std::unique_ptr<Server> server(new Server(io, std::move(endpoint), instance));
     server->wait_accept();
     return server;
 }
@@ -186,7 +198,7 @@ void Server::stop() {
     }
     // First the name, so that nobody comes in any more; a file that somebody else put there is not ours to remove.
     struct stat status{};
-    if (::lstat(endpoint_.path.c_str(), &status) == 0 && status.st_dev == endpoint_.device &&
+    if (!endpoint_.path.empty() && ::lstat(endpoint_.path.c_str(), &status) == 0 && status.st_dev == endpoint_.device &&
         status.st_ino == endpoint_.inode) {
         ::unlink(endpoint_.path.c_str());
     }
@@ -442,6 +454,9 @@ void Server::finish_step() {
     }
     if (registry_.next_deadline_ms() != armed_deadline_ms_) {
         arm_deadline();
+    }
+    if (on_step_) {
+        on_step_();
     }
 }
 

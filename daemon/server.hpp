@@ -5,12 +5,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include <sys/types.h>
@@ -48,12 +50,19 @@ class Server final : private Session::Owner, private Outbound::Listener {
     ///        Internal         the system refuses, with errno
     [[nodiscard]] static hurray::Result<std::unique_ptr<Server>> open(asio::io_context& io,
                                                                       const SocketOptions& options);
+
+    /// The same on a socket that listens already, non-blocking, and is somebody else's: its file is never removed.
+    /// Fails: Internal  the system refuses, with errno
+    [[nodiscard]] static hurray::Result<std::unique_ptr<Server>> adopt(asio::io_context& io, hurray::UniqueFd listener);
     ~Server();
+
+    /// Has `call` called after each step that may have changed what is held. It must do little: each packet is a step.
+    void on_step(std::function<void()> call) { on_step_ = std::move(call); }
 
     /// Tells every client, closes every connection, removes the socket. `io` runs out of work.
     void stop();
 
-    /// What is held at this moment; for tests.
+    /// What is held at this moment.
     struct Held {
         Registry::Totals totals;
         std::size_t sessions = 0;  ///< greeted or not
@@ -64,13 +73,15 @@ class Server final : private Session::Owner, private Outbound::Listener {
 
   private:
     struct Endpoint {
-        std::string path;
+        std::string path;  ///< empty, like the lock: the file is not ours
         hurray::UniqueFd lock;
         hurray::UniqueFd listener;
         dev_t device = 0;  ///< of the socket's file, to remove no other one
         ino_t inode = 0;
     };
     [[nodiscard]] static hurray::Result<Endpoint> open_endpoint(const SocketOptions& options);
+
+    [[nodiscard]] static hurray::Result<std::unique_ptr<Server>> serve(asio::io_context& io, Endpoint endpoint);
 
     Server(asio::io_context& io, Endpoint endpoint, const hurray::wire::Id16& instance);
 
@@ -125,6 +136,7 @@ class Server final : private Session::Owner, private Outbound::Listener {
     std::vector<std::pair<SessionNumber, std::string>> broken_;  ///< to be ended when this step is done
     std::set<SessionNumber> snapshotting_;
     bool pump_posted_ = false;
+    std::function<void()> on_step_;
     bool stopped_ = false;
     bool told_no_pidfd_ = false;
     std::array<std::byte, hurray::wire::kMaxPacketBytes> packet_buffer_;

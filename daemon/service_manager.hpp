@@ -1,10 +1,57 @@
 #pragma once
 
-/// What systemd is told (or whoever set NOTIFY_SOCKET). Without one, nothing happens.
-namespace hurrayd::service_manager {
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
 
-/// Clients are served from now on: to be called after `listen`, not before.
-void ready();
-void stopping();
+#include "daemon/asio.hpp"
+#include "libhurray/base/unique_fd.hpp"
 
-}  // namespace hurrayd::service_manager
+namespace hurrayd {
+
+/// Tells whoever started this process how it goes, in systemd's protocol (sd_notify(3)): that clients are served, a status
+/// line, signs of life for its watchdog, that it stops. Where NOTIFY_SOCKET is not set, every call does nothing.
+///
+/// Nothing here waits for the service manager: what it has no room for is said again later. Nor does anything take a
+/// descriptor after the construction, so a daemon that has none left is not taken for dead.
+///
+/// Owner: main. Threads: the one that runs the loop.
+class ServiceManager {
+  public:
+    using Status = std::function<std::string()>;
+
+    /// Reads NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID. `status` makes the status line, without a line break.
+    ServiceManager(asio::io_context& io, Status status);
+
+    /// To be called when clients can connect. READY=1 goes out from the loop, thus when they are served; from then on
+    /// WATCHDOG=1 does too, at half the time after which the service manager would call this process hung.
+    void ready();
+
+    /// Something happened that the status may tell of. It is made and sent a second later, if it has changed then. Cheap.
+    void touch();
+
+    /// The last word; after it the loop is not kept running from here.
+    void stopping();
+
+  private:
+    void report();
+    void schedule(std::chrono::milliseconds when);
+    void feed_watchdog();
+    [[nodiscard]] bool send(std::string_view lines) const noexcept;
+
+    asio::io_context& io_;
+    Status status_;
+    hurray::UniqueFd socket_;  ///< none: nobody wants to be told
+    std::string address_;      ///< NOTIFY_SOCKET; a leading '@' stands for NUL
+    std::optional<std::chrono::microseconds> watchdog_;
+    asio::steady_timer report_timer_;
+    asio::steady_timer watchdog_timer_;
+    bool scheduled_ = false;
+    bool is_ready_ = false;
+    bool said_ready_ = false;
+    std::string said_status_;
+};
+
+}  // namespace hurrayd

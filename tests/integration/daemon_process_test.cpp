@@ -92,7 +92,7 @@ TEST(DaemonEnd, SigtermTellsClientsAndRemovesTheSocket) {
         const int status = daemon.end(signal);
         EXPECT_TRUE(WIFEXITED(status));
         EXPECT_EQ(WEXITSTATUS(status), 0) << daemon.log();
-        EXPECT_EQ(daemon.next_notification(), "STOPPING=1");
+        EXPECT_EQ(daemon.notification_with("STOPPING=1"), "STOPPING=1\nSTATUS=Stopping");
         EXPECT_EQ(p.next<wire::Closing>().error.code, Errc::Closed);
         EXPECT_TRUE(p.at_end());
         EXPECT_FALSE(std::filesystem::exists(daemon.socket_path()));

@@ -25,6 +25,9 @@
 namespace hurray::test {
 namespace {
 
+/// Where a service manager puts the first descriptor.
+constexpr int kFirstHandedOver = 3;
+
 const char* binary() {
     const char* named = std::getenv("HURRAYD");
     return named != nullptr ? named : HURRAYD_BINARY;
@@ -43,7 +46,7 @@ DaemonProcess::DaemonProcess(Options options)
       notifications_(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
-    const std::string path = directory_ / "notify";
+    const std::string path = notify_path();
     std::memcpy(address.sun_path, path.data(), path.size());
     if (::bind(notifications_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
         throw std::runtime_error("bind " + path);
@@ -66,7 +69,7 @@ pid_t DaemonProcess::spawn(const std::vector<std::string>& arguments, const std:
         argv.push_back(word.data());
     }
     argv.push_back(nullptr);
-    const std::string notify = directory_ / "notify";
+    const std::string notify = notify_path();
 
     const pid_t pid = ::fork();
     if (pid < 0) {
@@ -88,6 +91,7 @@ pid_t DaemonProcess::spawn(const std::vector<std::string>& arguments, const std:
         }
         ::unsetenv("HURRAY_SOCKET");
         ::setenv("NOTIFY_SOCKET", notify.c_str(), 1);
+        play_service_manager();
         for (const auto& [name, value] : options_.environment) {
             ::setenv(name.c_str(), value.c_str(), 1);
         }
@@ -97,10 +101,37 @@ pid_t DaemonProcess::spawn(const std::vector<std::string>& arguments, const std:
     return pid;
 }
 
+/// In the child, as the last thing before exec: what systemd does there.
+void DaemonProcess::play_service_manager() const {
+    const std::string addressee = std::to_string(options_.is_addressed ? ::getpid() : ::getppid());
+    const auto count = static_cast<int>(options_.handed_over.size());
+    std::string names;
+    std::vector<int> copies;
+    for (const auto& [fd, name] : options_.handed_over) {  // above all the places that they have to take
+        copies.push_back(::fcntl(fd, F_DUPFD_CLOEXEC, kFirstHandedOver + count));
+        names += (names.empty() ? "" : ":") + name;
+    }
+    for (int i = 0; i < count; ++i) {
+        ::dup2(copies[static_cast<std::size_t>(i)], kFirstHandedOver + i);  // without close-on-exec
+    }
+    if (count != 0) {
+        ::setenv("LISTEN_PID", addressee.c_str(), 1);
+        ::setenv("LISTEN_FDS", std::to_string(count).c_str(), 1);
+        ::setenv("LISTEN_FDNAMES", names.c_str(), 1);
+    }
+    if (options_.watchdog) {
+        ::setenv("WATCHDOG_PID", addressee.c_str(), 1);
+        ::setenv("WATCHDOG_USEC", std::to_string(options_.watchdog->count()).c_str(), 1);
+    }
+}
+
 void DaemonProcess::start() {
     std::vector<std::string> arguments = {"--socket", socket_path_};
     arguments.insert(arguments.end(), options_.arguments.begin(), options_.arguments.end());
     pid_ = spawn(arguments, directory_ / "log");
+    if (!options_.waits_for_ready) {
+        return;
+    }
     for (std::string said; said.find("READY=1") == std::string::npos; said = next_notification()) {
         // Whoever ends instead of serving says why in the log.
         pollfd waiting{notifications_.get(), POLLIN, 0};
@@ -122,6 +153,15 @@ std::string DaemonProcess::next_notification() {
     std::array<char, 4096> buffer;
     const ssize_t size = ::recv(notifications_.get(), buffer.data(), buffer.size(), 0);
     return {buffer.data(), size > 0 ? static_cast<std::size_t>(size) : 0};
+}
+
+std::string DaemonProcess::notification_with(const std::string& text) {
+    for (;;) {
+        std::string said = next_notification();
+        if (said.find(text) != std::string::npos) {
+            return said;
+        }
+    }
 }
 
 int DaemonProcess::end(int signal) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -24,6 +25,11 @@ class DaemonProcess {
         std::vector<std::pair<std::string, std::string>> environment;
         std::optional<std::uint64_t> descriptor_limit;          ///< RLIMIT_NOFILE, soft and hard
         std::optional<std::uint64_t> address_space_limit = {};  ///< RLIMIT_AS, bytes
+        /// A service manager's: descriptors handed over, in this order and by these names, and a watchdog.
+        std::vector<std::pair<int, std::string>> handed_over = {};
+        std::optional<std::chrono::microseconds> watchdog = {};
+        bool is_addressed = true;     ///< LISTEN_PID and WATCHDOG_PID name the daemon; false: some other process
+        bool waits_for_ready = true;  ///< false: starting returns at once
     };
     explicit DaemonProcess(Options options);
     DaemonProcess() : DaemonProcess(Options{}) {}
@@ -41,8 +47,12 @@ class DaemonProcess {
     int wait_end();
     /// Starts it again, on the same socket.
     void start();
-    /// The next message to the service manager, e.g. "STOPPING=1".
+    /// The next message to the service manager, e.g. "READY=1\nSTATUS=...\n".
     std::string next_notification();
+    /// The next one that contains `text`; those before it are dropped.
+    std::string notification_with(const std::string& text);
+    /// Where they arrive: a datagram socket that is read by the two above alone.
+    [[nodiscard]] std::string notify_path() const { return directory_ / "notify"; }
 
     /// Open descriptors, /proc/PID/maps, and what it has logged since the first start.
     [[nodiscard]] std::size_t open_descriptors() const;
@@ -57,6 +67,7 @@ class DaemonProcess {
     [[nodiscard]] Finished run_another(const std::vector<std::string>& arguments) const;
 
   private:
+    void play_service_manager() const;
     pid_t spawn(const std::vector<std::string>& arguments, const std::string& log_path) const;
 
     Options options_;
