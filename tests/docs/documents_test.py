@@ -4,10 +4,11 @@
 - Every block of C, C++ and Python in README.md has such a comment: no example that nobody compiles.
 - The worked examples of docs/protocol.md (`<!-- example TYPE -->`, a block of protobuf text, a block of hex): the bytes are
   what protoc makes of the text.
-- docs/operations.md has a row for each configuration key that `hurrayd --help` names, and for no other.
+- docs/operations.md has a row for each configuration key that `hurrayd --help` names, and for no other; so has its manual page.
+- The manual pages name each option and each command that `--help` names.
 - Relative links lead to files that are there.
 
-usage: documents_test.py ROOT PROTOC [HURRAYD | --write]     --write puts the files' text into the blocks first
+usage: documents_test.py ROOT PROTOC [HURRAYD [HURRAYCTL] | --write]     --write puts the files' text into the blocks first
 """
 
 import pathlib
@@ -68,6 +69,20 @@ if len(sys.argv) > 3 and not write:
     told = set(re.findall(r"^\| `(\w+\.\w+)` \|", (root / "docs/operations.md").read_text(encoding="utf-8"), re.MULTILINE))
     if not real or real != told:
         problems.append(f"docs/operations.md: keys {sorted(told)}, but hurrayd has {sorted(real)}")
+    paged = set(re.findall(r"^\.It Va (\w+\.\w+)", (root / "docs/man/hurrayd.8").read_text(encoding="utf-8"), re.MULTILINE))
+    if real != paged:
+        problems.append(f"docs/man/hurrayd.8: keys {sorted(paged)}, but hurrayd has {sorted(real)}")
+    for program, page in zip(sys.argv[3:], ("hurrayd.8", "hurrayctl.1")):
+        manual = (root / "docs/man" / page).read_text(encoding="utf-8")
+        text = subprocess.run([program, "--help"], stdout=subprocess.PIPE, check=True, text=True).stdout
+        commands = re.findall(r"^  (\w+) ", text.partition("Subcommands:")[2], re.MULTILINE)
+        for command in commands:
+            if f".It Cm {command}" not in manual:
+                problems.append(f"docs/man/{page}: says nothing of the command {command}")
+            text += subprocess.run([program, command, "--help"], stdout=subprocess.PIPE, check=True, text=True).stdout
+        for option in sorted(set(re.findall(r"^  (?:-\w,)?--([\w-]+)", text, re.MULTILINE))):
+            if f".It Fl -{option}" not in manual:
+                problems.append(f"docs/man/{page}: says nothing of the option --{option}")
 
 print(*problems, sep="\n")
 print(f"{len(documents)} documents, {compared} blocks compared with their files, {len(examples)} worked examples")
