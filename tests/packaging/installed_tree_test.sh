@@ -50,6 +50,25 @@ echo "-- find_package"
 expect "$scratch/cmake/uses_hurray_c"
 expect "$scratch/cmake/uses_hurray_cpp"
 
+# refused MESSAGE COMPONENT...: find_package fails, and says why.
+refused() {
+    local message=$1
+    shift
+    mkdir -p "$scratch/asks"
+    printf 'cmake_minimum_required(VERSION 3.25)\nproject(asks C)\nfind_package(hurray REQUIRED COMPONENTS %s)\n' "$*" \
+        >"$scratch/asks/CMakeLists.txt"
+    if "$cmake" -G "$generator" -S "$scratch/asks" -B "$scratch/asks/build" -DCMAKE_PREFIX_PATH="$prefix" \
+        -DCMAKE_C_COMPILER="$cc" >"$scratch/asks.log" 2>&1; then
+        echo "find_package found the components $*"
+        exit 1
+    fi
+    tr -s ' \n' ' ' <"$scratch/asks.log" | grep -qF "$message" || {
+        cat "$scratch/asks.log"
+        exit 1
+    }
+}
+refused 'hurray has no component "cuda"; its components are: hurray, client' client cuda
+
 echo "-- pkg-config"
 export PKG_CONFIG_PATH=$prefix/$libdir/pkgconfig
 flags=$(pkg-config --cflags --libs hurray-client)
