@@ -2,7 +2,7 @@
 
 set -euo pipefail
 
-# Compilers and libraries of the build, what the tests use, and what the Python package needs. Names are the same in
+# Compilers and libraries of the build, what the tests use, what makes and judges packages, and what the Python package needs. Names are the same in
 # Debian 12 and 13.
 build_packages=(
     g++ cmake ninja-build ccache pkg-config
@@ -10,6 +10,7 @@ build_packages=(
     libsystemd-dev nlohmann-json3-dev
 )
 test_packages=(libgtest-dev libgmock-dev libbenchmark-dev systemd)
+packaging_packages=(dpkg-dev file gzip lintian debootstrap)
 python_packages=(python3 python3-dev python3-venv python3-numpy python3-pil python3-pytest ca-certificates)
 
 say() { printf '\n== %s\n' "$*"; }

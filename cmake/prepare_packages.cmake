@@ -1,0 +1,15 @@
+# cpack runs this between installing the components and packing them: what Debian wants of every package.
+
+find_program(gzip gzip REQUIRED)
+file(GLOB_RECURSE files LIST_DIRECTORIES false "${CPACK_TEMPORARY_DIRECTORY}/*")
+foreach(file IN LISTS files)
+  if(IS_SYMLINK "${file}")
+    continue()
+  endif()
+  if(file MATCHES "/share/man/man[0-9]/[^/]+\\.[0-9]$" OR file MATCHES "/share/doc/[^/]+/changelog$")
+    execute_process(COMMAND "${gzip}" -9nf "${file}" COMMAND_ERROR_IS_FATAL ANY)
+  elseif(file MATCHES "/bin/[^/]+$|\\.so[.0-9]*$")
+    # Libraries of the distribution are found without help. (The command is what installing a target runs.)
+    file(RPATH_REMOVE FILE "${file}")
+  endif()
+endforeach()
