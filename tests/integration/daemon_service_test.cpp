@@ -22,6 +22,7 @@
 #include "tests/support/child.hpp"
 #include "tests/support/daemon_process.hpp"
 #include "tests/support/raw_peer.hpp"
+#include "tests/support/sanitized.hpp"
 
 // The daemon under a service manager: the socket that is handed over, and what is said in return. The manager is played by
 // DaemonProcess; AgreesWithSystemdsOwnTool keeps it honest.
@@ -263,6 +264,9 @@ TEST(Watchdog, GetsSignsOfLifeAllAlong) {
 
 // sd_notify makes a socket for each message: a daemon that was merely full would have been killed as hung.
 TEST(Watchdog, GetsSignsOfLifeFromADaemonWithoutADescriptorLeft) {
+    if (kIsSanitized) {
+        GTEST_SKIP() << kNoDescriptorsLeftNote;
+    }
     DaemonProcess daemon(with(kPlain, [](auto& o) {
         o.watchdog = 20ms;
         o.descriptor_limit = 32;
