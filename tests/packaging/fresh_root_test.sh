@@ -28,8 +28,9 @@ if [[ -n $root ]]; then
 else
     # shellcheck source=/dev/null
     suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
-    mirror=$(sed -nE 's|^(deb \|URIs: )[^h]*(https?://[^ ]+).*|\2|p' /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null |
-        grep -v security | head -n 1)
+    # This machine's own mirror: `deb [OPTIONS] URL SUITE ...` or `URIs: URL`.
+    mirror=$(sed -nE 's,^(deb|URIs:)[ \t]+(\[[^]]*\][ \t]+)?(https?://[^ ]+/debian/?)([ \t].*)?$,\3,p' \
+        /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null | sed -n 1p || true)
     echo "-- debootstrap $suite"
     debootstrap --variant=minbase "$suite" "$scratch/root" "${mirror:-http://deb.debian.org/debian}" >"$scratch/log" || {
         tail -n 20 "$scratch/log"
