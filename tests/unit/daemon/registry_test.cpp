@@ -142,6 +142,7 @@ class RegistryTest : public testing::Test {
 
     /// What the last step sent, as "SESSION:WORD".
     Words take() {
+        registry.check_consistency();
         Words words;
         for (const Outgoing& outgoing : out.packets) {
             words.push_back(std::to_string(outgoing.to.value) + ":" + text(outgoing.packet));
