@@ -66,14 +66,7 @@ void write(Level level, std::string_view event, std::span<const Field> fields) {
     if (!is_enabled(level)) {
         return;
     }
-    std::string line = "event=";
-    line += event;
-    for (const Field& field : fields) {
-        line += ' ';
-        line += field.key;
-        line += '=';
-        line += as_value(field.value);
-    }
+    const std::string line = hurray::log_line(event, fields);
     if (the_journal != nullptr) {
         switch (the_journal->send(level, line, event, fields)) {
             case Journal::Sent::Done:

@@ -1,9 +1,7 @@
 #pragma once
 
-#include <concepts>
 #include <cstdint>
 #include <initializer_list>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -24,14 +22,7 @@ namespace log {
 
 enum class Level { Debug, Info, Warning, Error };
 
-struct Field {
-    Field(std::string_view name, std::string_view text) : key(name), value(text) {}
-    Field(std::string_view name, const char* text) : key(name), value(text) {}
-    Field(std::string_view name, const std::string& text) : key(name), value(text) {}
-    Field(std::string_view name, std::integral auto number) : key(name), value(std::to_string(number)) {}
-    std::string_view key;
-    std::string value;
-};
+using Field = hurray::LogField;
 
 /// Writes lines from `level` upwards. Before the first call: from Info on.
 void set_level(Level level);

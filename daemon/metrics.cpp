@@ -2,7 +2,6 @@
 
 #include <array>
 #include <charconv>
-#include <tuple>
 
 #include <dirent.h>
 #include <sys/resource.h>
@@ -16,11 +15,6 @@ namespace {
 
 using hurray::Errc;
 using enum Exposition::Type;
-
-/// By their place in wire::RequestMessage.
-constexpr std::array kRequestNames = {"hello",    "publish", "attach", "release", "cancel",
-                                      "withdraw", "list",    "watch",  "unwatch", "status"};
-static_assert(kRequestNames.size() == std::tuple_size_v<Dispatcher::Requests>);
 
 /// What the daemon answers with in an ordinary life: there from the start, at 0, so that a rise from nothing shows in a rate.
 constexpr std::array kExpectedErrors = {Errc::NotFound,        Errc::AlreadyExists, Errc::TimedOut, Errc::NotPermitted,
@@ -124,8 +118,8 @@ std::string expose(const Metrics& metrics) {
     one("hurray_max_descriptors", Gauge, "Most file descriptors that hurrayd may have open.", metrics.max_descriptors);
 
     out.metric("hurray_requests_total", Counter, "Requests, by kind; those that could not be read are errors alone.");
-    for (std::size_t i = 0; i < kRequestNames.size(); ++i) {
-        out.sample(metrics.requests[i], {{"request", kRequestNames[i]}});
+    for (std::size_t i = 0; i < metrics.requests.size(); ++i) {
+        out.sample(metrics.requests[i], {{"request", wire::kRequestNames[i]}});
     }
     std::map<Errc, std::uint64_t> errors = traffic.errors;
     for (const Errc code : kExpectedErrors) {

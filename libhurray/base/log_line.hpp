@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <concepts>
 #include <cstddef>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -35,6 +37,29 @@ namespace hurray {
         }
     }
     return quoted += '"';
+}
+
+/// One `key=value`. The key is a loan.
+struct LogField {
+    LogField(std::string_view name, std::string_view text) : key(name), value(text) {}
+    LogField(std::string_view name, const char* text) : key(name), value(text) {}
+    LogField(std::string_view name, const std::string& text) : key(name), value(text) {}
+    LogField(std::string_view name, std::integral auto number) : key(name), value(std::to_string(number)) {}
+    std::string_view key;
+    std::string value;
+};
+
+/// `event=… key=value …`, without an end of the line.
+[[nodiscard]] inline std::string log_line(std::string_view event, std::span<const LogField> fields) {
+    std::string line = "event=";
+    line += event;
+    for (const LogField& field : fields) {
+        line += ' ';
+        line += field.key;
+        line += '=';
+        line += as_log_value(field.value);
+    }
+    return line;
 }
 
 /// Writes `line` to `fd` if that is possible without waiting; only the first 4096 bytes, for which a pipe has room or not
