@@ -796,8 +796,9 @@ void Registry::status(SessionNumber from, std::uint64_t request_id, std::string_
                       std::uint64_t uptime_ms, Outbox& out) const {
     const Identity& asker = session(from).identity;
     wire::StatusReply reply;
-    const auto add = [&reply](std::uint32_t uid, const Totals& use) {
-        const std::array<std::pair<const char*, std::uint64_t>, 8> uses = {{{"clients", use.clients},
+    const auto add = [&](std::uint32_t uid, const Totals& use) {
+        const std::uint64_t others = use.clients - (uid == asker.uid ? 1 : 0);
+        const std::array<std::pair<const char*, std::uint64_t>, 8> uses = {{{"clients", others},
                                                                             {"capsules", use.capsules},
                                                                             {"names", use.names},
                                                                             {"bytes", use.bytes},
