@@ -13,6 +13,8 @@
 #include <google/protobuf/io/coded_stream.h>
 
 #include "hurray/broker/v1/broker.pb.h"
+#include "proto/wire/field_path.hpp"
+#include "proto/wire/names.hpp"
 
 namespace hurray::wire {
 namespace {
@@ -36,178 +38,6 @@ class MessageArena {
     alignas(16) std::array<char, kArenaBlockBytes> block_;  // not initialised: the arena overwrites it
     google::protobuf::Arena arena_;
 };
-
-// ---- Errors ---------------------------------------------------------------------------------------------------------
-
-/// Where a field is, as text only once there is an error to report: "publish.segments", 3, ".size".
-struct Path {
-    static constexpr std::size_t kNone = SIZE_MAX;
-
-    std::string_view head;
-    std::size_t index = kNone;
-    std::string_view tail = {};
-
-    [[nodiscard]] Path with_tail(std::string_view new_tail) const { return {head, index, new_tail}; }
-
-    [[nodiscard]] std::string text() const {
-        std::string result(head);
-        if (index != kNone) {
-            result += '[';
-            result += std::to_string(index);
-            result += ']';
-        }
-        result += tail;
-        return result;
-    }
-};
-
-tl::unexpected<Error> invalid(const Path& path, std::string message) {
-    return fail_field(Errc::InvalidArgument, path.text(), std::move(message));
-}
-
-tl::unexpected<Error> not_yet(const Path& path) {
-    std::string field = path.text();
-    std::string message = field + " is not supported yet";
-    return fail_field(Errc::Unsupported, std::move(field), std::move(message));
-}
-
-/// "the name has 300 bytes; at most 255 are allowed".
-tl::unexpected<Error> over_limit(const Path& path, std::string_view limit_name, std::uint64_t limit,
-                                 std::uint64_t value, std::string_view thing, std::string_view unit,
-                                 std::string_view hint = {}) {
-    std::string message(thing);
-    message += " has " + std::to_string(value) + ' ';
-    message += unit;
-    message += "; at most " + std::to_string(limit) + " are allowed";
-    message += hint;
-    return fail(Error{.code = Errc::Limit,
-                      .message = std::move(message),
-                      .field = path.text(),
-                      .limit_name = std::string(limit_name),
-                      .limit = limit,
-                      .value = value});
-}
-
-/// Passes a failure on as the failure of another type of result.
-template <class T>
-tl::unexpected<Error> pass_on(Result<T>& failed) {
-    return tl::unexpected<Error>(std::move(failed.error()));
-}
-
-// ---- Text -----------------------------------------------------------------------------------------------------------
-
-/// One character of UTF-8, and how many bytes it takes; 0 bytes: not UTF-8.
-struct Character {
-    char32_t code = 0;
-    std::size_t bytes = 0;
-};
-
-/// Strict: no overlong forms, no surrogates, nothing above U+10FFFF. `text` is not empty.
-Character next_character(std::string_view text) noexcept {
-    const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-    const unsigned char first = byte(0);
-    if (first < 0x80) {
-        return {first, 1};
-    }
-    std::size_t bytes = 0;
-    char32_t code = 0;
-    char32_t least = 0;
-    if ((first & 0xE0U) == 0xC0) {
-        bytes = 2;
-        code = first & 0x1FU;
-        least = 0x80;
-    } else if ((first & 0xF0U) == 0xE0) {
-        bytes = 3;
-        code = first & 0x0FU;
-        least = 0x800;
-    } else if ((first & 0xF8U) == 0xF0) {
-        bytes = 4;
-        code = first & 0x07U;
-        least = 0x10000;
-    } else {
-        return {};
-    }
-    if (text.size() < bytes) {
-        return {};
-    }
-    for (std::size_t i = 1; i < bytes; ++i) {
-        if ((byte(i) & 0xC0U) != 0x80) {
-            return {};
-        }
-        code = (code << 6U) | (byte(i) & 0x3FU);
-    }
-    if (code < least || code > 0x10FFFF || (code >= 0xD800 && code <= 0xDFFF)) {
-        return {};
-    }
-    return {code, bytes};
-}
-
-bool is_control(char32_t code) noexcept { return code < 0x20 || (code >= 0x7F && code <= 0x9F); }
-
-std::string hexadecimal(std::uint32_t value, int digits) {
-    constexpr std::string_view kDigits = "0123456789ABCDEF";
-    std::string text;
-    for (int shift = (digits - 1) * 4; shift >= 0; shift -= 4) {
-        text += kDigits[(value >> static_cast<unsigned>(shift)) & 0xFU];
-    }
-    return text;
-}
-
-/// UTF-8 without control characters. Bad bytes are named by their number, never shown.
-Result<void> check_text(std::string_view text, std::string_view thing, std::string_view field) {
-    for (std::size_t at = 0; at < text.size();) {
-        const Character character = next_character(text.substr(at));
-        if (character.bytes == 0) {
-            return fail_field(Errc::InvalidArgument, std::string(field),
-                              std::string(thing) + " is not UTF-8: byte 0x" +
-                                  hexadecimal(static_cast<unsigned char>(text[at]), 2) + " at position " +
-                                  std::to_string(at));
-        }
-        if (is_control(character.code)) {
-            return fail_field(Errc::InvalidArgument, std::string(field),
-                              std::string(thing) + " holds the control character U+" +
-                                  hexadecimal(static_cast<std::uint32_t>(character.code), 4) + " at position " +
-                                  std::to_string(at));
-        }
-        at += character.bytes;
-    }
-    return {};
-}
-
-/// `text` with '?' for each byte that is not UTF-8 and for each control character: fit for a protobuf string and a
-/// person's terminal, whoever wrote it.
-std::string printable(std::string_view text) {
-    std::string result;
-    result.reserve(text.size());
-    while (!text.empty()) {
-        const Character character = next_character(text);
-        if (character.bytes == 0 || is_control(character.code)) {
-            result += '?';
-        } else {
-            result += text.substr(0, character.bytes);
-        }
-        text.remove_prefix(std::max<std::size_t>(character.bytes, 1));
-    }
-    return result;
-}
-
-/// Checks the segments between the slashes of `name`, which is not empty.
-Result<void> check_parts(std::string_view name, std::string_view field) {
-    for (std::size_t begin = 0;;) {
-        const std::size_t end = std::min(name.find('/', begin), name.size());
-        const std::string_view part = name.substr(begin, end - begin);
-        if (part.empty() || part == "." || part == "..") {
-            return fail_field(Errc::InvalidArgument, std::string(field),
-                              part.empty() ? "the name has an empty segment at position " + std::to_string(begin)
-                                           : "the name has a segment \"" + std::string(part) + "\" at position " +
-                                                 std::to_string(begin));
-        }
-        if (end == name.size()) {
-            return {};
-        }
-        begin = end + 1;
-    }
-}
 
 // ---- Reading: parts -------------------------------------------------------------------------------------------------
 
@@ -1258,40 +1088,6 @@ void encode(const Packet& packet, std::string& out) {
     message->set_request_id(packet.request_id);
     std::visit([&](const auto& part) { write_message(part, message); }, packet.message);
     message->SerializeToString(&out);
-}
-
-Result<void> check_name(std::string_view name, std::string_view field) {
-    if (name.empty()) {
-        return fail_field(Errc::InvalidArgument, std::string(field), "the name is empty");
-    }
-    if (name.size() > kMaxNameBytes) {
-        return over_limit({field}, "name_bytes", kMaxNameBytes, name.size(), "the name", "bytes");
-    }
-    if (auto checked = check_text(name, "the name", field); !checked) {
-        return checked;
-    }
-    return check_parts(name, field);
-}
-
-Result<void> check_pattern(std::string_view pattern, std::string_view field) {
-    if (pattern.empty()) {
-        return {};
-    }
-    if (pattern.size() > kMaxNameBytes) {
-        return over_limit({field}, "name_bytes", kMaxNameBytes, pattern.size(), "the pattern", "bytes");
-    }
-    if (pattern == "/") {
-        return fail_field(Errc::InvalidArgument, std::string(field),
-                          "\"/\" is no prefix of a name: all is the empty pattern");
-    }
-    if (pattern.ends_with('/')) {
-        pattern.remove_suffix(1);
-    }
-    return check_name(pattern, field);
-}
-
-bool matches(std::string_view pattern, std::string_view name) noexcept {
-    return pattern.empty() || (pattern.ends_with('/') ? name.starts_with(pattern) : name == pattern);
 }
 
 }  // namespace hurray::wire

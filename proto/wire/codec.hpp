@@ -48,14 +48,4 @@ inline constexpr std::size_t kAnyFdCount = static_cast<std::size_t>(-1);
 void encode(const Request& request, std::string& out);
 void encode(const Packet& packet, std::string& out);
 
-/// Whether `name` may name a capsule. Fails: InvalidArgument, naming `field` and the rule; Limit for more than 255
-/// bytes.
-[[nodiscard]] Result<void> check_name(std::string_view name, std::string_view field);
-
-/// Whether `pattern` is a name, a prefix that ends in '/', or empty.
-[[nodiscard]] Result<void> check_pattern(std::string_view pattern, std::string_view field);
-
-/// Whether `name` matches a checked `pattern`: equal to it, or below the prefix, or the pattern is empty.
-[[nodiscard]] bool matches(std::string_view pattern, std::string_view name) noexcept;
-
 }  // namespace hurray::wire
