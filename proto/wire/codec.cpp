@@ -911,7 +911,7 @@ void write_message(const Unwatch& in, pb::Request* request) { request->mutable_u
 
 void write_message(const StatusRequest& /*in*/, pb::Request* request) { static_cast<void>(request->mutable_status()); }
 
-/// Messages for people may quote anything, and a protobuf string that is not UTF-8 would void the whole packet.
+/// Messages for people may quote anything; what travels is UTF-8 without control characters.
 void write(const Error& in, pb::Error* out) {
     out->set_status(static_cast<std::int32_t>(in.code));
     out->set_field(printable(in.field));

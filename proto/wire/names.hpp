@@ -13,8 +13,8 @@ namespace hurray::wire {
 /// UTF-8 without control characters. Bad bytes are named by their number, never shown.
 [[nodiscard]] Result<void> check_text(std::string_view text, std::string_view thing, std::string_view field);
 
-/// `text` with '?' for each byte that is not UTF-8 and for each control character: fit for a protobuf string and a
-/// person's terminal, whoever wrote it.
+/// `text` with '?' for each byte that is not UTF-8 and for each control character: fit for a person's
+/// terminal, whoever wrote it.
 [[nodiscard]] std::string printable(std::string_view text);
 
 /// Whether `name` may name a capsule. Fails: InvalidArgument, naming `field` and the rule; Limit for more than 255
