@@ -172,9 +172,12 @@ Server::Server(asio::io_context& io, Endpoint endpoint, const wire::Id16& instan
       retry_(io),
       stalled_(io),
       hello_(io),
+      closer_([this, &io](std::uint64_t ticket) { asio::post(io, [this, ticket] { resume({ticket}); }); }),
+      segments_(closer_),
+      budget_(segments_, closer_),
       registry_(realtime_ns()),
       outbound_(segments_, *this),
-      dispatcher_(registry_, segments_, instance, steady_ms()) {
+      dispatcher_(registry_, segments_, budget_, instance, steady_ms()) {
     (void)endpoint_.listener.release();
 }
 
@@ -202,7 +205,7 @@ void Server::stop() {
     }
     outbound_.deliver(outbox_);
     for (const auto& [number, session] : sessions_) {
-        session->close();
+        closer_.close_socket(session->user(), session->close());
         outbound_.remove({number});
     }
     sessions_.clear();
@@ -259,23 +262,21 @@ void Server::accept_batch() {
 /// is given for it, it is told, and the spare one is taken again.
 void Server::turn_away() {
     spare_.reset();
-    {
-        const UniqueFd socket(::accept4(listener_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-        if (socket) {
-            tell_full(socket.get());
-        }
+    UniqueFd socket(::accept4(listener_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (socket) {
+        const auto credentials = peer_credentials(socket.get());
+        refuse_client(credentials ? credentials->uid : 0, std::move(socket), budget_.client_refusal());
     }
     spare_ = open_spare();
 }
 
-void Server::tell_full(int socket) {
-    hurray::Error error{Errc::Limit, "hurrayd has no file descriptor left for another client"};
-    error.limit_name = "limits.descriptors";
+void Server::refuse_client(std::uint32_t user, UniqueFd socket, hurray::Error error) {
+    log::write(may_warn() ? log::Level::Warning : log::Level::Debug, "client_turned_away",
+               {{"uid", user}, {"reason", error.message}});
     std::string bytes;
     wire::encode(wire::Packet{0, wire::Closing{std::move(error)}}, bytes);
-    (void)wire::send_packet(socket, std::as_bytes(std::span(bytes)), {});
-    log::write(may_warn() ? log::Level::Warning : log::Level::Debug, "client_turned_away",
-               {{"reason", "no file descriptor left"}});
+    (void)wire::send_packet(socket.get(), std::as_bytes(std::span(bytes)), {});
+    closer_.close_socket(user, std::move(socket));
 }
 
 /// Whether one more line about a peer may be a warning.
@@ -291,12 +292,17 @@ bool Server::may_warn() {
 void Server::admit(UniqueFd socket) {
     const auto credentials = peer_credentials(socket.get());
     if (!credentials) {
+        closer_.close_socket(0, std::move(socket));
+        return;
+    }
+    if (!budget_.has_room_for_client()) {
+        refuse_client(credentials->uid, std::move(socket), budget_.client_refusal());
         return;
     }
     UniqueFd pidfd = peer_pidfd(socket.get());
     if (!pidfd && (errno == EMFILE || errno == ENFILE)) {
         // Without it the death of this client could stay unseen.
-        tell_full(socket.get());
+        refuse_client(credentials->uid, std::move(socket), budget_.client_refusal());
         return;
     }
     if (!pidfd && !std::exchange(told_no_pidfd_, true)) {
@@ -309,6 +315,7 @@ void Server::admit(UniqueFd socket) {
                                              std::move(pidfd), Dispatcher::Peer{number, *credentials, false, {}});
     outbound_.add(number, session->socket());
     sessions_.emplace(number.value, session);
+    budget_.client_came();
     session->start();
     ungreeted_.emplace_back(std::chrono::steady_clock::now(), number);
     if (!hello_armed_) {
@@ -364,7 +371,9 @@ void Server::on_packet(Session& session, std::span<const std::byte> packet, wire
                                       {"pid", peer.credentials.pid},
                                       {"client", peer.label}});
     }
-    received.fds.clear();  // what was not kept is closed before the answer goes out
+    if (!received.fds.empty() || received.is_left) {
+        close_unused(session, received);
+    }
     outbound_.deliver(outbox_);
     if (fault) {
         end_session(number, *fault, true);
@@ -379,7 +388,39 @@ void Server::on_writable(Session& session) {
     finish_step();
 }
 
-void Server::on_end(Session& session, std::string_view reason) {
+/// Closes what was not kept of a packet's descriptors. That may take any time, and until then no more comes from that peer:
+/// so nobody piles up more of them than one packet holds.
+void Server::close_unused(Session& session, wire::Received& received) {
+    const std::uint64_t ticket = session.number().value;
+    if (received.is_left) {
+        UniqueFd duplicate(::fcntl(session.socket(), F_DUPFD_CLOEXEC, 0));
+        if (!duplicate) {
+            broken(session.number(), "no file descriptor left to read on with");
+            return;
+        }
+        session.pause();
+        closer_.read_away(session.user(), std::move(duplicate), ticket);
+        return;
+    }
+    std::erase_if(received.fds, [](const UniqueFd& fd) { return !fd; });
+    if (closer_.close(session.user(), std::move(received.fds), ticket)) {
+        session.pause();
+    }
+}
+
+void Server::resume(SessionNumber number) {
+    if (const auto found = sessions_.find(number.value); found != sessions_.end()) {
+        const std::shared_ptr<Session> session = found->second;  // it may end on the way
+        session->resume();
+    }
+}
+
+bool Server::has_room_for_fds(const Session& session) { return budget_.has_room_for_packet(session.user()); }
+
+void Server::on_end(Session& session, std::string_view reason, std::vector<UniqueFd> fds) {
+    if (!fds.empty()) {
+        closer_.close(session.user(), std::move(fds), 0);
+    }
     end_session(session.number(), reason, false);
     finish_step();
 }
@@ -412,7 +453,8 @@ void Server::end_session(SessionNumber number, std::string_view reason, bool is_
     }
     // First what waited for it, then what its end sets off: a grant goes out before the news that its producer is lost.
     outbound_.remove(number);
-    session->close();
+    closer_.close_socket(session->user(), session->close());
+    budget_.client_left();
     if (peer.greeted) {
         registry_.end_session(number, outbox_);
         outbound_.deliver(outbox_);

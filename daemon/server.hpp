@@ -16,6 +16,8 @@
 #include <sys/types.h>
 
 #include "daemon/asio.hpp"
+#include "daemon/closer.hpp"
+#include "daemon/descriptor_budget.hpp"
 #include "daemon/dispatcher.hpp"
 #include "daemon/outbound.hpp"
 #include "daemon/registry.hpp"
@@ -76,7 +78,8 @@ class Server final : private Session::Owner, private Outbound::Listener {
 
     void on_packet(Session& session, std::span<const std::byte> packet, hurray::wire::Received& received) override;
     void on_writable(Session& session) override;
-    void on_end(Session& session, std::string_view reason) override;
+    bool has_room_for_fds(const Session& session) override;
+    void on_end(Session& session, std::string_view reason, std::vector<hurray::UniqueFd> fds) override;
     std::span<std::byte> packet_buffer() noexcept override { return packet_buffer_; }
     void want_writable(SessionNumber session) override;
     void broken(SessionNumber session, std::string_view reason) override;
@@ -85,7 +88,9 @@ class Server final : private Session::Owner, private Outbound::Listener {
     void accept_batch();
     void admit(hurray::UniqueFd socket);
     void turn_away();
-    void tell_full(int socket);
+    void refuse_client(std::uint32_t user, hurray::UniqueFd socket, hurray::Error error);
+    void close_unused(Session& session, hurray::wire::Received& received);
+    void resume(SessionNumber number);
     void end_session(SessionNumber number, std::string_view reason, bool is_fault);
     void end_broken();
     void finish_step();
@@ -115,7 +120,9 @@ class Server final : private Session::Owner, private Outbound::Listener {
     std::chrono::steady_clock::time_point warnings_since_;
     int warnings_ = 0;  ///< about peers, since then
 
+    Closer closer_;
     SegmentTable segments_;
+    DescriptorBudget budget_;
     Registry registry_;
     Outbound outbound_;
     Dispatcher dispatcher_;

@@ -26,7 +26,8 @@ using hurray::UniqueFd;
 
 class OutboundTest : public testing::Test, protected Outbound::Listener {
   protected:
-    SegmentTable segments;
+    Closer closer{[](std::uint64_t) {}};
+    SegmentTable segments{closer};
     Outbound outbound{segments, *this};
     std::chrono::steady_clock::time_point now;  ///< of the test alone
     Outbox out;
@@ -221,7 +222,7 @@ TEST_F(OutboundTest, PeerThatLeftIsNotToldToTheListenerAndHoldsNobodyUp) {
 TEST_F(OutboundTest, SlowReaderIsBrokenOffAfterAWhileAndItsSegmentsAreLetGo) {
     const auto reader = add(1);
     const auto other = add(2);
-    const SegmentNumber segment = segments.add(UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC)));
+    const SegmentNumber segment = segments.add(UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC)), 4096);
     wire::AttachReply grant;
     grant.segments = {{segment.value, true, wire::Memory::Reusable, 4096, 0}};
     for (int i = 0; i < 5000; ++i) {
@@ -372,7 +373,7 @@ TEST_F(OutboundTest, UnreadDescriptorsAreBoundedForEachSessionAndLetOtherPackets
     wire::AttachReply grant;
     std::vector<SegmentNumber> kept;
     for (int i = 0; i < 100; ++i) {
-        kept.push_back(segments.add(UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC))));
+        kept.push_back(segments.add(UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC)), 4096));
         grant.segments.push_back({kept.back().value, true, wire::Memory::Reusable, 4096, 0});
     }
     for (std::uint64_t id = 1; id <= 4; ++id) {
@@ -395,7 +396,7 @@ TEST_F(OutboundTest, UnreadDescriptorsAreBoundedForEachSessionAndLetOtherPackets
 TEST_F(OutboundTest, QueuedDescriptorsOutliveTheirCapsule) {
     const auto a = add(1);
     fill(a);
-    const SegmentNumber segment = segments.add(UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC)));
+    const SegmentNumber segment = segments.add(UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC)), 4096);
     wire::AttachReply grant;
     grant.segments = {{segment.value, true, wire::Memory::Reusable, 4096, 0}};
     out.send(a, 1, grant);
@@ -417,7 +418,7 @@ TEST_F(OutboundTest, PacketOverTheUsersDescriptorsInFlightIsTriedAgain) {
     ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &low), 0);
     const auto a = add(1);
     const auto b = add(2);
-    const SegmentNumber segment = segments.add(UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC)));
+    const SegmentNumber segment = segments.add(UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC)), 4096);
     wire::AttachReply grant;
     grant.segments = {{segment.value, true, wire::Memory::Reusable, 4096, 0}};
     for (int i = 0; i < 200 && !outbound.has_refused(); ++i) {
