@@ -148,7 +148,8 @@ hurray::Result<Server::Endpoint> Server::open_endpoint(const SocketOptions& opti
     return endpoint;
 }
 
-hurray::Result<std::unique_ptr<Server>> Server::open(asio::io_context& io, const SocketOptions& options) {
+hurray::Result<std::unique_ptr<Server>> Server::open(asio::io_context& io, const SocketOptions& options,
+                                                     const ServerLimits& limits) {
     auto endpoint = open_endpoint(options);
     if (!endpoint) {
         return tl::unexpected(endpoint.error());
@@ -157,12 +158,17 @@ hurray::Result<std::unique_ptr<Server>> Server::open(asio::io_context& io, const
     if (::getrandom(instance.bytes.data(), instance.bytes.size(), 0) != static_cast<ssize_t>(instance.bytes.size())) {
         return refuse_os("getrandom", errno);
     }
-    std::unique_ptr<Server> server(new Server(io, std::move(*endpoint), instance));
+    std::unique_ptr<Server> server(new Server(io, std::move(*endpoint), limits, instance));
+    if (const DescriptorBudget& budget = server->budget_; !budget.has_room_for_packet(0)) {
+        log::warning("few_descriptors", {{"limit", budget.limit()},
+                                         {"needed", budget.in_use() + DescriptorBudget::kKeptFree},
+                                         {"effect", "nothing can be published"}});
+    }
     server->wait_accept();
     return server;
 }
 
-Server::Server(asio::io_context& io, Endpoint endpoint, const wire::Id16& instance)
+Server::Server(asio::io_context& io, Endpoint endpoint, const ServerLimits& limits, const wire::Id16& instance)
     : io_(io),
       endpoint_(std::move(endpoint)),
       listener_(io, endpoint_.listener.get()),
@@ -175,8 +181,8 @@ Server::Server(asio::io_context& io, Endpoint endpoint, const wire::Id16& instan
       closer_([this, &io](std::uint64_t ticket) { asio::post(io, [this, ticket] { resume({ticket}); }); }),
       segments_(closer_),
       budget_(segments_, closer_),
-      registry_(realtime_ns()),
-      outbound_(segments_, *this),
+      registry_(realtime_ns(), limits.of_user),
+      outbound_(segments_, *this, {.unread_fds = limits.unread_descriptors, .all_unread_fds = budget_.limit() / 2}),
       dispatcher_(registry_, segments_, budget_, instance, steady_ms()) {
     (void)endpoint_.listener.release();
 }
@@ -209,6 +215,7 @@ void Server::stop() {
         outbound_.remove({number});
     }
     sessions_.clear();
+    connections_.clear();
     broken_.clear();
 }
 
@@ -295,6 +302,11 @@ void Server::admit(UniqueFd socket) {
         closer_.close_socket(0, std::move(socket));
         return;
     }
+    std::uint64_t& connections = connections_[credentials->uid];
+    if (auto admitted = registry_.quotas().admit(Quota::Clients, credentials->uid, connections); !admitted) {
+        refuse_client(credentials->uid, std::move(socket), std::move(admitted.error()));
+        return;
+    }
     if (!budget_.has_room_for_client()) {
         refuse_client(credentials->uid, std::move(socket), budget_.client_refusal());
         return;
@@ -316,6 +328,7 @@ void Server::admit(UniqueFd socket) {
     outbound_.add(number, session->socket());
     sessions_.emplace(number.value, session);
     budget_.client_came();
+    ++connections;
     session->start();
     ungreeted_.emplace_back(std::chrono::steady_clock::now(), number);
     if (!hello_armed_) {
@@ -455,6 +468,9 @@ void Server::end_session(SessionNumber number, std::string_view reason, bool is_
     outbound_.remove(number);
     closer_.close_socket(session->user(), session->close());
     budget_.client_left();
+    if (const auto connections = connections_.find(session->user()); --connections->second == 0) {
+        connections_.erase(connections);
+    }
     if (peer.greeted) {
         registry_.end_session(number, outbox_);
         outbound_.deliver(outbox_);
@@ -475,6 +491,9 @@ void Server::finish_step() {
     if (!snapshotting_.empty() && !pump_posted_) {
         pump_snapshots();
         end_broken();
+    }
+    if (registry_.has_endings() && !ending_posted_) {
+        post_ending();
     }
     if (outbound_.has_refused() && !retry_armed_) {
         arm_retry();
@@ -511,6 +530,19 @@ void Server::pump_snapshots() {
             }
         });
     }
+}
+
+/// What the end of a session sets off comes in pieces, and everybody else has a turn between two of them.
+void Server::post_ending() {
+    ending_posted_ = true;
+    asio::post(io_, [this] {
+        ending_posted_ = false;
+        if (!stopped_) {
+            registry_.continue_endings(outbox_);
+            outbound_.deliver(outbox_);
+            finish_step();
+        }
+    });
 }
 
 void Server::arm_deadline() {

@@ -276,10 +276,9 @@ TEST_F(HostilePeer, DaemonThatIsOutOfMemoryEndsWithOne) {
     }
     DaemonProcess small({.arguments = {}, .environment = {}, .descriptor_limit = {}, .address_space_limit = 128 << 20});
     RawPeer greedy = RawPeer::greeted(small.socket_path());
-    const std::string name(250, 'n');
     try {
-        for (std::uint64_t lease = 1;; ++lease) {
-            greedy.send(wire::Attach{lease, name + std::to_string(lease % 100'000), wire::Which::Latest, 0, 0});
+        for (std::uint64_t n = 0;; ++n) {  // capsules without memory: there is no quota of them
+            greedy.publish(make_tensor(std::string(200, 'n') + std::to_string(n), 0));
         }
     } catch (const std::runtime_error&) {  // the connection ended
     }
