@@ -157,12 +157,18 @@ void Dispatcher::publish(const Peer& peer, std::uint64_t request_id, wire::Publi
         !placed) {
         return refuse(placed.error());
     }
+    std::vector<wire::FileIdentity> files;
+    files.reserve(publish.segments.size());
     for (std::size_t i = 0; i < publish.segments.size(); ++i) {
         const auto checked = wire::check_segment(received.fds[i].get(), publish.segments[i],
                                                  "publish.segments[" + std::to_string(i) + "]");
         if (!checked) {
             return refuse(checked.error());
         }
+        files.push_back(*checked);
+    }
+    if (const auto distinct = wire::check_distinct(files, "publish"); !distinct) {
+        return refuse(distinct.error());
     }
 
     Publication publication;
