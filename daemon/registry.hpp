@@ -137,6 +137,9 @@ class Registry {
     };
     [[nodiscard]] Totals totals() const noexcept;
 
+    /// Leases that a session holds, and would lose if it ended now.
+    [[nodiscard]] std::size_t leases_of(SessionNumber number) const { return session(number).leases.size(); }
+
     /// What has happened since the start. As many leases were opened as ended and are held, together.
     struct History {
         std::uint64_t published = 0;  ///< capsules

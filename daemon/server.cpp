@@ -469,12 +469,11 @@ void Server::end_session(SessionNumber number, std::string_view reason, bool is_
     outbound_.remove(number);
     session->close();
     if (peer.greeted) {
-        const std::uint64_t lost_before = registry_.history().leases_lost;
+        if (const std::size_t leases = registry_.leases_of(number); leases != 0) {
+            peer_log_.write(log::Level::Info, "leases_lost", peer, {{"leases", leases}});
+        }
         registry_.end_session(number, outbox_);
         deliver();
-        if (const std::uint64_t lost = registry_.history().leases_lost - lost_before; lost != 0) {
-            peer_log_.write(log::Level::Info, "leases_lost", peer, {{"leases", lost}});
-        }
     }
 }
 
