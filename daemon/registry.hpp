@@ -87,8 +87,6 @@ class Registry {
     void end_session(SessionNumber number, Outbox& out);
     [[nodiscard]] bool has_endings() const noexcept { return !endings_.empty(); }
     void continue_endings(Outbox& out);
-    /// Open leases that the session holds.
-    [[nodiscard]] std::size_t leases_of(SessionNumber number) const { return session(number).leases.size(); }
 
     /// Reply: PublishReply. Old version's producer: Retired, and Ended if nobody holds it, both before that reply. Then the
     /// waiting attaches that it satisfies, in the order they came; then watchers.
@@ -148,6 +146,9 @@ class Registry {
     [[nodiscard]] Totals totals() const noexcept;
     /// What users may have. Clients are counted by whom they connect to, the rest is here.
     [[nodiscard]] Quotas& quotas() noexcept { return quotas_; }
+
+    /// Leases that a session holds, and would lose if it ended now.
+    [[nodiscard]] std::size_t leases_of(SessionNumber number) const { return session(number).leases.size(); }
 
     /// What has happened since the start. As many leases were opened as ended and are held, together.
     struct History {

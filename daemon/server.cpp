@@ -526,12 +526,11 @@ void Server::end_session(SessionNumber number, std::string_view reason, bool is_
         connections_.erase(connections);
     }
     if (peer.greeted) {
-        const std::uint64_t lost = registry_.leases_of(number);
+        if (const std::size_t leases = registry_.leases_of(number); leases != 0) {
+            peer_log_.write(log::Level::Info, "leases_lost", peer, {{"leases", leases}});
+        }
         registry_.end_session(number, outbox_);
         deliver();
-        if (lost != 0) {
-            peer_log_.write(log::Level::Info, "leases_lost", peer, {{"leases", lost}});
-        }
     }
 }
 
