@@ -14,8 +14,11 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
+#include <sys/socket.h>
 
+#include "client/log.hpp"
 #include "libhurray/base/check.hpp"
+#include "libhurray/base/errc_name.hpp"
 #include "proto/wire/codec.hpp"
 #include "proto/wire/packet_socket.hpp"
 
@@ -59,12 +62,56 @@ class SignalsBlocked {
     sigset_t before_{};
 };
 
+void log_connected(int socket, std::uint32_t version) {
+    ucred peer{};
+    socklen_t length = sizeof peer;
+    (void)::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length);
+    log::write(log::Level::Info, "connected",
+               {{"daemon_uid", peer.uid}, {"daemon_pid", peer.pid}, {"protocol_version", version}});
+}
+
 void clear_eventfd(int fd) noexcept {
     std::uint64_t count = 0;
     [[maybe_unused]] const auto read = ::read(fd, &count, sizeof count);
 }
 
+/// What the daemon said no to. The sentence comes first, since it is for the caller; the field of the protocol's message, which
+/// the caller never wrote, is for whoever wonders what this library sent.
+Error refused(Error error) {
+    if (!error.field.empty() && error.message.find(error.field) == std::string::npos) {
+        error.message += " (" + error.field + ")";
+    }
+    return error;
+}
+
 }  // namespace
+
+/// Tells of one call and its answer, where that is wanted.
+class Connection::CallLog {
+  public:
+    explicit CallLog(const wire::RequestMessage& message) noexcept : request_(wire::kRequestNames[message.index()]) {
+        if (log::is_enabled(log::Level::Debug)) {
+            begin_ = Clock::now();
+        }
+    }
+
+    void answered(std::uint64_t request_id, const Result<Reply>& result) const {
+        if (!begin_ || !log::is_enabled(log::Level::Debug)) {
+            return;
+        }
+        const Error* error = result ? std::get_if<Error>(&result->message) : &result.error();
+        log::write(log::Level::Debug, "answered",
+                   {{"request", request_},
+                    {"id", request_id},
+                    {"status", error != nullptr ? errc_name(error->code) : "HURRAY_OK"},
+                    {"descriptors", result ? result->fds.size() : 0},
+                    {"us", std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - *begin_).count()}});
+    }
+
+  private:
+    const char* request_;
+    std::optional<Clock::time_point> begin_;
+};
 
 /// A request that some thread waits for. Lives on that thread's stack.
 ///
@@ -221,10 +268,13 @@ Result<void> Connection::greet(const Greeting& greeting) {
     }
     if (auto* reply = std::get_if<wire::HelloReply>(&packet->message)) {
         hello_ = *reply;
+        if (log::is_enabled(log::Level::Info)) {
+            log_connected(socket_.get(), hello_.version);
+        }
         return {};
     }
     if (auto* error = std::get_if<Error>(&packet->message)) {
-        return fail(std::move(*error));
+        return fail(refused(std::move(*error)));
     }
     if (auto* closing = std::get_if<wire::Closing>(&packet->message)) {
         return fail(std::move(closing->error));
@@ -243,6 +293,7 @@ Result<Connection::Reply> Connection::call(wire::RequestMessage message, const C
     if (in_child()) {
         return fail(forked());
     }
+    const CallLog call_log(message);
     Call call;
     call.options = &options;
     Lock lock(mutex_);
@@ -264,9 +315,10 @@ Result<Connection::Reply> Connection::call(wire::RequestMessage message, const C
         }
     }
     lock.unlock();
+    call_log.answered(call.request_id, *call.result);
     if (*call.result) {
         if (auto* error = std::get_if<Error>(&(*call.result)->message)) {
-            return fail(std::move(*error));
+            return fail(refused(std::move(*error)));
         }
     }
     return std::move(*call.result);
@@ -419,7 +471,9 @@ void Connection::close_calls() {
         return;
     }
     Lock lock(mutex_);
-    closed_ = true;
+    if (!std::exchange(closed_, true) && log::is_enabled(log::Level::Info)) {
+        log::write(log::Level::Info, "closed", {{"open_leases", open_leases_}});
+    }
     for (Call* call : calls_) {
         abandon(lock, *call, call->options->lease);
     }
@@ -624,6 +678,10 @@ void Connection::handle_reply(Lock& lock, wire::Packet&& packet, std::vector<Uni
 void Connection::end(Lock& lock, Error reason) {
     if (end_) {
         return;
+    }
+    if (log::is_enabled(log::Level::Error)) {
+        log::write(log::Level::Error, "connection_ended",
+                   {{"status", errc_name(reason.code)}, {"message", reason.message}, {"open_leases", open_leases_}});
     }
     end_ = reason;
     outgoing_.clear();

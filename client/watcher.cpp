@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "client/event.hpp"
-#include "proto/wire/codec.hpp"
+#include "proto/wire/names.hpp"
 
 namespace hurray::client {
 

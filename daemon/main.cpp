@@ -3,17 +3,23 @@
 #include <cstdlib>
 #include <exception>
 #include <iostream>
+#include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 
 #include "daemon/activation.hpp"
 #include "daemon/asio.hpp"
 #include "daemon/config.hpp"
+#include "daemon/journal.hpp"
 #include "daemon/log.hpp"
+#include "daemon/metrics.hpp"
+#include "daemon/metrics_server.hpp"
 #include "daemon/server.hpp"
 #include "daemon/service_manager.hpp"
 #include "daemon/signals.hpp"
@@ -38,6 +44,8 @@ void raise_descriptor_limit(std::uint64_t cap) {
 int serve(const hurrayd::Config& config) {
     namespace log = hurrayd::log;
     log::set_level(config.log_level);
+    std::optional<hurrayd::Journal> journal = hurrayd::Journal::behind(STDERR_FILENO);
+    log::use_journal(journal ? &*journal : nullptr);
     raise_descriptor_limit(config.descriptors);
     std::signal(SIGPIPE, SIG_IGN);  // whoever reads our log may leave before us
 
@@ -52,26 +60,44 @@ int serve(const hurrayd::Config& config) {
     }
 
     hurrayd::asio::io_context io(1);  // one thread: Asio need not lock
-    auto server = *handed_over ? hurrayd::Server::adopt(io, std::move((*handed_over)->socket))
-                               : hurrayd::Server::open(io, config.socket);
+    auto server = *handed_over ? hurrayd::Server::adopt(io, std::move((*handed_over)->socket), config.limits)
+                               : hurrayd::Server::open(io, config.socket, config.limits);
     if (!server) {
         log::error("start_failed", {{"reason", server.error().message}});
         return kExitRefused;
     }
+    std::unique_ptr<hurrayd::MetricsServer> metrics;
+    if (!config.metrics.path.empty()) {
+        auto opened = hurrayd::MetricsServer::open(io, config.metrics,
+                                                   [&server] { return hurrayd::expose((*server)->metrics()); });
+        if (opened) {
+            metrics = std::move(*opened);
+        } else if (config.metrics.is_explicit) {
+            log::error("start_failed", {{"reason", opened.error().message}});
+            return kExitRefused;
+        } else {
+            // Nobody asked for it: no reason not to serve.
+            log::warning("no_metrics", {{"reason", opened.error().message}});
+        }
+    }
     hurrayd::ServiceManager manager(io, [&server] { return hurrayd::status_line((*server)->held()); });
-    auto signals = hurrayd::Signals::wait(io, [&server, &manager](int signal) {
+    auto signals = hurrayd::Signals::wait(io, [&server, &metrics, &manager](int signal) {
         log::info("stopping", {{"signal", signal}});
         manager.stopping();
         (*server)->stop();
+        if (metrics) {
+            metrics->stop();
+        }
     });
     if (!signals) {
         log::error("start_failed", {{"reason", signals.error().message}});
         return kExitRefused;
     }
     (*server)->on_step([&manager] { manager.touch(); });
-    log::info(
-        "serving",
-        {{"socket", path}, {"made_by", *handed_over ? "service manager" : "hurrayd"}, {"version", hurrayd::kVersion}});
+    log::info("serving", {{"socket", path},
+                          {"made_by", *handed_over ? "service manager" : "hurrayd"},
+                          {"metrics", metrics ? config.metrics.path : ""},
+                          {"version", hurrayd::kVersion}});
     manager.ready();
     try {
         io.run();
@@ -85,6 +111,7 @@ int serve(const hurrayd::Config& config) {
         std::_Exit(kExitRefused);
     }
     log::info("ended", {});
+    log::use_journal(nullptr);
     return 0;
 }
 
@@ -101,7 +128,7 @@ int main(int argc, char** argv) {
         app.add_option("--log-level", line.log_level, "debug, info, warning or error (over log.level)");
         app.set_version_flag("--version", "hurrayd " + std::string(hurrayd::kVersion));
         app.footer(
-            "Keys of the configuration file, tables written as [socket], [log], [limits]:\n" +
+            "Keys of the configuration file, tables written as [socket], [metrics], [log], [limits], [quota.user]:\n" +
             hurrayd::describe_keys() +
             "\nEnvironment: HURRAY_SOCKET (over the file). From a service manager: LISTEN_FDS, LISTEN_PID (a socket\n"
             "that listens already, in place of the configured one), NOTIFY_SOCKET (told when clients are served,\n"

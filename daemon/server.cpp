@@ -16,6 +16,7 @@
 
 #include "daemon/log.hpp"
 #include "libhurray/base/check.hpp"
+#include "libhurray/base/errc_name.hpp"
 #include "proto/wire/codec.hpp"
 
 namespace hurrayd {
@@ -37,8 +38,6 @@ constexpr std::chrono::milliseconds kRetryPause{10};
 constexpr std::chrono::milliseconds kStalledPause{250};
 /// A connection costs two descriptors; whoever takes one says Hello in this time. Local clients need microseconds.
 constexpr std::chrono::seconds kHelloTime{5};
-/// Warnings about what peers did, in a minute; what is beyond is written from debug on, so that no peer fills the log.
-constexpr int kWarningsAMinute = 60;
 
 tl::unexpected<hurray::Error> refuse_os(const std::string& what, int error) {
     return hurray::fail_os(Errc::Internal, error, what + ": " + std::strerror(error));
@@ -55,9 +54,27 @@ std::uint64_t realtime_ns() {
     return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
 }
 
+/// In place of a user where the kernel names none: the number that chown takes for nobody.
+constexpr auto kNobody = static_cast<std::uint32_t>(-1);
+
 UniqueFd open_spare() { return UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC)); }
 
 UniqueFd make_socket() { return UniqueFd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)); }
+
+/// What an administrator should see is a warning; what is part of an ordinary life can be looked at.
+log::Level level_of(const hurray::Error& refusal) {
+    switch (refusal.code) {
+        case Errc::Limit:
+        case Errc::OverQuota:
+            return log::Level::Warning;
+        case Errc::NotFound:
+        case Errc::TimedOut:
+        case Errc::Closed:
+            return log::Level::Debug;
+        default:
+            return log::Level::Info;
+    }
+}
 
 /// Whether somebody listens at `address`. A socket whose listener is gone refuses.
 bool is_served(const sockaddr_un& address) {
@@ -134,7 +151,7 @@ hurray::Result<Server::Endpoint> Server::open_endpoint(const SocketOptions& opti
         ::bind(endpoint.listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
         return refuse_os("bind " + options.path, errno);
     }
-    // Not asked for in vain: a hardened service may not change owners at all.
+    // A hardened service may not change owners at all, so only what has to be changed is.
     if (options.group && (::lstat(options.path.c_str(), &status) != 0 || status.st_gid != *options.group) &&
         ::lchown(options.path.c_str(), static_cast<uid_t>(-1), *options.group) != 0) {
         return refuse_os("give " + options.path + " to group " + std::to_string(*options.group), errno);
@@ -150,31 +167,39 @@ hurray::Result<Server::Endpoint> Server::open_endpoint(const SocketOptions& opti
     return endpoint;
 }
 
-hurray::Result<std::unique_ptr<Server>> Server::open(asio::io_context& io, const SocketOptions& options) {
+hurray::Result<std::unique_ptr<Server>> Server::open(asio::io_context& io, const SocketOptions& options,
+                                                     const ServerLimits& limits) {
     auto endpoint = open_endpoint(options);
     if (!endpoint) {
         return tl::unexpected(endpoint.error());
     }
-    return serve(io, std::move(*endpoint));
+    return serve(io, std::move(*endpoint), limits);
 }
 
-hurray::Result<std::unique_ptr<Server>> Server::adopt(asio::io_context& io, UniqueFd listener) {
+hurray::Result<std::unique_ptr<Server>> Server::adopt(asio::io_context& io, UniqueFd listener,
+                                                      const ServerLimits& limits) {
     Endpoint endpoint;
     endpoint.listener = std::move(listener);
-    return serve(io, std::move(endpoint));
+    return serve(io, std::move(endpoint), limits);
 }
 
-hurray::Result<std::unique_ptr<Server>> Server::serve(asio::io_context& io, Endpoint endpoint) {
+hurray::Result<std::unique_ptr<Server>> Server::serve(asio::io_context& io, Endpoint endpoint,
+                                                      const ServerLimits& limits) {
     wire::Id16 instance;
     if (::getrandom(instance.bytes.data(), instance.bytes.size(), 0) != static_cast<ssize_t>(instance.bytes.size())) {
         return refuse_os("getrandom", errno);
     }
-    std::unique_ptr<Server> server(new Server(io, std::move(endpoint), instance));
+    std::unique_ptr<Server> server(new Server(io, std::move(endpoint), limits, instance));
+    if (const DescriptorBudget& budget = server->budget_; !budget.has_room_for_packet(0)) {
+        log::warning("few_descriptors", {{"limit", budget.limit()},
+                                         {"needed", budget.in_use() + DescriptorBudget::kKeptFree},
+                                         {"effect", "nothing can be published"}});
+    }
     server->wait_accept();
     return server;
 }
 
-Server::Server(asio::io_context& io, Endpoint endpoint, const wire::Id16& instance)
+Server::Server(asio::io_context& io, Endpoint endpoint, const ServerLimits& limits, const wire::Id16& instance)
     : io_(io),
       endpoint_(std::move(endpoint)),
       listener_(io, endpoint_.listener.get()),
@@ -184,9 +209,14 @@ Server::Server(asio::io_context& io, Endpoint endpoint, const wire::Id16& instan
       retry_(io),
       stalled_(io),
       hello_(io),
-      registry_(realtime_ns()),
-      outbound_(segments_, *this),
-      dispatcher_(registry_, segments_, instance, steady_ms()) {
+      peer_log_(io),
+      start_time_(static_cast<double>(realtime_ns()) * 1e-9),
+      closer_([this, &io](std::uint64_t ticket) { asio::post(io, [this, ticket] { resume({ticket}); }); }),
+      segments_(closer_),
+      budget_(segments_, closer_),
+      registry_(realtime_ns(), limits.of_user),
+      outbound_(segments_, *this, {.unread_fds = limits.unread_descriptors, .all_unread_fds = budget_.limit() / 2}),
+      dispatcher_(registry_, segments_, budget_, instance, steady_ms()) {
     (void)endpoint_.listener.release();
 }
 
@@ -212,16 +242,34 @@ void Server::stop() {
     for (const auto& [number, session] : sessions_) {
         outbox_.send({number}, 0, wire::Closing{{Errc::Closed, "hurrayd ends"}});
     }
-    outbound_.deliver(outbox_);
+    deliver();
     for (const auto& [number, session] : sessions_) {
-        session->close();
+        closer_.close_socket(session->user(), session->close());
         outbound_.remove({number});
     }
     sessions_.clear();
+    connections_.clear();
     broken_.clear();
+    peer_log_.stop();
 }
 
 Server::Held Server::held() const noexcept { return {registry_.totals(), sessions_.size(), segments_.size()}; }
+
+Metrics Server::metrics() const {
+    const Outbound::Queued queued = outbound_.queued();
+    return {.totals = registry_.totals(),
+            .history = registry_.history(),
+            .requests = dispatcher_.requests(),
+            .traffic = traffic_,
+            .connections = sessions_.size(),
+            .queued_packets = queued.packets,
+            .queued_bytes = queued.bytes,
+            .log_lines_suppressed = peer_log_.suppressed(),
+            .log_lines_dropped = log::dropped(),
+            .open_descriptors = count_open_descriptors(),
+            .max_descriptors = max_open_descriptors(),
+            .start_time = start_time_};
+}
 
 // ---- Coming in ------------------------------------------------------------------------------------------------------
 
@@ -240,8 +288,7 @@ void Server::accept_batch() {
             try {
                 admit(std::move(socket));
             } catch (const boost::system::system_error& failure) {  // from the event loop, before anything else is done
-                log::write(may_warn() ? log::Level::Warning : log::Level::Debug, "accept_failed",
-                           {{"reason", failure.what()}});
+                peer_log_.write(log::Level::Warning, "accept_failed", kNobody, {{"reason", failure.what()}});
             }
             continue;
         }
@@ -271,44 +318,43 @@ void Server::accept_batch() {
 /// is given for it, it is told, and the spare one is taken again.
 void Server::turn_away() {
     spare_.reset();
-    {
-        const UniqueFd socket(::accept4(listener_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-        if (socket) {
-            tell_full(socket.get());
-        }
+    UniqueFd socket(::accept4(listener_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (socket) {
+        const auto credentials = peer_credentials(socket.get());
+        refuse_client(credentials ? credentials->uid : kNobody, std::move(socket), budget_.client_refusal());
     }
     spare_ = open_spare();
 }
 
-void Server::tell_full(int socket) {
-    hurray::Error error{Errc::Limit, "hurrayd has no file descriptor left for another client"};
-    error.limit_name = "limits.descriptors";
+void Server::refuse_client(std::uint32_t user, UniqueFd socket, hurray::Error error) {
+    ++traffic_.turned_away;
+    traffic_.count(error);
+    peer_log_.write(log::Level::Warning, "client_turned_away", user, {{"reason", error.message}});
     std::string bytes;
     wire::encode(wire::Packet{0, wire::Closing{std::move(error)}}, bytes);
-    (void)wire::send_packet(socket, std::as_bytes(std::span(bytes)), {});
-    log::write(may_warn() ? log::Level::Warning : log::Level::Debug, "client_turned_away",
-               {{"reason", "no file descriptor left"}});
-}
-
-/// Whether one more line about a peer may be a warning.
-bool Server::may_warn() {
-    const auto now = std::chrono::steady_clock::now();
-    if (now - warnings_since_ >= std::chrono::minutes(1)) {
-        warnings_since_ = now;
-        warnings_ = 0;
-    }
-    return warnings_++ < kWarningsAMinute;
+    (void)wire::send_packet(socket.get(), std::as_bytes(std::span(bytes)), {});
+    closer_.close_socket(user, std::move(socket));
 }
 
 void Server::admit(UniqueFd socket) {
     const auto credentials = peer_credentials(socket.get());
     if (!credentials) {
+        closer_.close_socket(0, std::move(socket));
+        return;
+    }
+    std::uint64_t& connections = connections_[credentials->uid];
+    if (auto admitted = registry_.quotas().admit(Quota::Clients, credentials->uid, connections); !admitted) {
+        refuse_client(credentials->uid, std::move(socket), std::move(admitted.error()));
+        return;
+    }
+    if (!budget_.has_room_for_client()) {
+        refuse_client(credentials->uid, std::move(socket), budget_.client_refusal());
         return;
     }
     UniqueFd pidfd = peer_pidfd(socket.get());
     if (!pidfd && (errno == EMFILE || errno == ENFILE)) {
         // Without it the death of this client could stay unseen.
-        tell_full(socket.get());
+        refuse_client(credentials->uid, std::move(socket), budget_.client_refusal());
         return;
     }
     if (!pidfd && !std::exchange(told_no_pidfd_, true)) {
@@ -316,11 +362,14 @@ void Server::admit(UniqueFd socket) {
                      {{"reason", std::strerror(errno)},
                       {"effect", "the death of a process shows only when all copies of its socket close"}});
     }
+    ++traffic_.accepted;
     const SessionNumber number{next_session_++};
     auto session = std::make_shared<Session>(io_, static_cast<Session::Owner&>(*this), std::move(socket),
                                              std::move(pidfd), Dispatcher::Peer{number, *credentials, false, {}});
     outbound_.add(number, session->socket());
     sessions_.emplace(number.value, session);
+    budget_.client_came();
+    ++connections;
     session->start();
     ungreeted_.emplace_back(std::chrono::steady_clock::now(), number);
     if (!hello_armed_) {
@@ -347,7 +396,7 @@ void Server::cut_ungreeted() {
         const auto found = sessions_.find(number.value);
         if (found != sessions_.end() && !found->second->peer().greeted) {
             outbox_.send(number, 0, wire::Closing{{Errc::TimedOut, "no Hello came in time"}});
-            outbound_.deliver(outbox_);
+            deliver();
             end_session(number, "said no Hello in time", true);
         }
     }
@@ -370,14 +419,12 @@ void Server::on_packet(Session& session, std::span<const std::byte> packet, wire
         fault = handled.error().message;
     }
     if (!was_greeted && session.peer().greeted) {
-        const Dispatcher::Peer& peer = session.peer();
-        log::debug("session_opened", {{"session", number.value},
-                                      {"uid", peer.credentials.uid},
-                                      {"pid", peer.credentials.pid},
-                                      {"client", peer.label}});
+        peer_log_.write(log::Level::Info, "session_opened", session.peer());
     }
-    received.fds.clear();  // what was not kept is closed before the answer goes out
-    outbound_.deliver(outbox_);
+    if (!received.fds.empty() || received.is_left) {
+        close_unused(session, received);
+    }
+    deliver();
     if (fault) {
         end_session(number, *fault, true);
     } else if (registry_.has_snapshots(number)) {
@@ -391,9 +438,76 @@ void Server::on_writable(Session& session) {
     finish_step();
 }
 
-void Server::on_end(Session& session, std::string_view reason) {
+/// Closes what was not kept of a packet's descriptors. That may take any time, and until then no more comes from that peer:
+/// so nobody piles up more of them than one packet holds.
+void Server::close_unused(Session& session, wire::Received& received) {
+    const std::uint64_t ticket = session.number().value;
+    if (received.is_left) {
+        UniqueFd duplicate(::fcntl(session.socket(), F_DUPFD_CLOEXEC, 0));
+        if (!duplicate) {
+            broken(session.number(), "no file descriptor left to read on with");
+            return;
+        }
+        session.pause();
+        closer_.read_away(session.user(), std::move(duplicate), ticket);
+        return;
+    }
+    std::erase_if(received.fds, [](const UniqueFd& fd) { return !fd; });
+    if (closer_.close(session.user(), std::move(received.fds), ticket)) {
+        session.pause();
+    }
+}
+
+void Server::resume(SessionNumber number) {
+    if (const auto found = sessions_.find(number.value); found != sessions_.end()) {
+        const std::shared_ptr<Session> session = found->second;  // it may end on the way
+        session->resume();
+    }
+}
+
+bool Server::has_room_for_fds(const Session& session) { return budget_.has_room_for_packet(session.user()); }
+
+void Server::on_end(Session& session, std::string_view reason, std::vector<UniqueFd> fds) {
+    if (!fds.empty()) {
+        closer_.close(session.user(), std::move(fds), 0);
+    }
     end_session(session.number(), reason, false);
     finish_step();
+}
+
+/// Sends what the outbox holds, and keeps account of what is refused in it.
+void Server::deliver() {
+    for (const Outgoing& outgoing : outbox_.packets) {
+        if (const auto* error = std::get_if<hurray::Error>(&outgoing.packet.message)) {
+            note_refusal(outgoing.to, *error);
+        } else if (const auto* closing = std::get_if<wire::Closing>(&outgoing.packet.message)) {
+            traffic_.count(closing->error);  // the cut that follows has a line of its own
+        }
+    }
+    outbound_.deliver(outbox_);
+}
+
+void Server::note_refusal(SessionNumber number, const hurray::Error& error) {
+    traffic_.count(error);
+    const log::Level level = level_of(error);
+    const auto found = sessions_.find(number.value);
+    if (found == sessions_.end() || !log::is_enabled(level)) {
+        return;
+    }
+    // Not the message, which may hold a name.
+    const Dispatcher::Peer& peer = found->second->peer();
+    if (error.limit_name.empty()) {
+        peer_log_.write(level, "request_refused", peer,
+                        {{"status", hurray::errc_name(error.code)}, {"field", error.field}});
+    } else {
+        peer_log_.write(level, "request_refused", peer,
+                        {{"status", hurray::errc_name(error.code)},
+                         {"field", error.field},
+                         {"limit_name", error.limit_name},
+                         {"limit", error.limit},
+                         {"in_use", error.in_use},
+                         {"value", error.value}});
+    }
 }
 
 void Server::want_writable(SessionNumber session) {
@@ -414,20 +528,23 @@ void Server::end_session(SessionNumber number, std::string_view reason, bool is_
     snapshotting_.erase(number);
     const Dispatcher::Peer& peer = session->peer();
     if (peer.greeted || is_fault) {
-        log::write(is_fault && may_warn() ? log::Level::Warning : log::Level::Debug,
-                   is_fault ? "session_cut" : "session_ended",
-                   {{"session", number.value},
-                    {"uid", peer.credentials.uid},
-                    {"pid", peer.credentials.pid},
-                    {"client", peer.label},
-                    {"reason", reason}});
+        peer_log_.write(is_fault ? log::Level::Warning : log::Level::Info, is_fault ? "session_cut" : "session_ended",
+                        peer, {{"reason", reason}});
     }
+    ++(is_fault ? traffic_.cut : traffic_.left);
     // First what waited for it, then what its end sets off: a grant goes out before the news that its producer is lost.
     outbound_.remove(number);
-    session->close();
+    closer_.close_socket(session->user(), session->close());
+    budget_.client_left();
+    if (const auto connections = connections_.find(session->user()); --connections->second == 0) {
+        connections_.erase(connections);
+    }
     if (peer.greeted) {
+        if (const std::size_t leases = registry_.leases_of(number); leases != 0) {
+            peer_log_.write(log::Level::Info, "leases_lost", peer, {{"leases", leases}});
+        }
         registry_.end_session(number, outbox_);
-        outbound_.deliver(outbox_);
+        deliver();
     }
 }
 
@@ -445,6 +562,9 @@ void Server::finish_step() {
     if (!snapshotting_.empty() && !pump_posted_) {
         pump_snapshots();
         end_broken();
+    }
+    if (registry_.has_endings() && !ending_posted_) {
+        post_ending();
     }
     if (outbound_.has_refused() && !retry_armed_) {
         arm_retry();
@@ -466,7 +586,7 @@ void Server::pump_snapshots() {
     for (auto at = snapshotting_.begin(); at != snapshotting_.end();) {
         if (outbound_.idle(*at)) {
             registry_.continue_snapshots(*at, outbox_);
-            outbound_.deliver(outbox_);
+            deliver();
             if (!registry_.has_snapshots(*at)) {
                 at = snapshotting_.erase(at);
                 continue;
@@ -484,6 +604,19 @@ void Server::pump_snapshots() {
             }
         });
     }
+}
+
+/// What the end of a session sets off comes in pieces, and everybody else has a turn between two of them.
+void Server::post_ending() {
+    ending_posted_ = true;
+    asio::post(io_, [this] {
+        ending_posted_ = false;
+        if (!stopped_) {
+            registry_.continue_endings(outbox_);
+            deliver();
+            finish_step();
+        }
+    });
 }
 
 void Server::arm_deadline() {
@@ -504,7 +637,7 @@ void Server::arm_deadline() {
         }
         armed_deadline_ms_.reset();
         registry_.expire(steady_ms() - 1, outbox_);
-        outbound_.deliver(outbox_);
+        deliver();
         finish_step();
     });
 }

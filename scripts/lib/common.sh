@@ -2,11 +2,11 @@
 
 set -euo pipefail
 
-# Compilers and libraries of the build, what the tests use, what makes and judges packages, and what the Python package needs. Names are the same in
-# Debian 12 and 13.
+# Compilers and libraries of the build, what the tests use, what makes and judges packages, and what the Python package
+# needs. Names are the same in Debian 12 and 13.
 build_packages=(
     g++ cmake ninja-build ccache pkg-config
-    libboost-dev libprotobuf-dev protobuf-compiler libexpected-dev libcli11-dev libspdlog-dev libtomlplusplus-dev
+    libboost-dev libprotobuf-dev protobuf-compiler libprotozero-dev libexpected-dev libcli11-dev libspdlog-dev libtomlplusplus-dev
     libsystemd-dev nlohmann-json3-dev
 )
 test_packages=(libgtest-dev libgmock-dev libbenchmark-dev systemd)

@@ -185,22 +185,6 @@ Json to_json(const hurray::CapsuleInfo& info) {
 
 void print(const Json& json) { std::cout << json.dump(2, ' ', false, Json::error_handler_t::replace) << '\n'; }
 
-/// Where clients look, and this program told them to.
-std::vector<std::string> socket_paths(const Look& look) {
-    if (!look.socket.empty()) {
-        return {look.socket};
-    }
-    if (const char* path = std::getenv("HURRAY_SOCKET"); path != nullptr && *path != '\0') {
-        return {path};
-    }
-    std::vector<std::string> paths;
-    if (const char* runtime = std::getenv("XDG_RUNTIME_DIR"); runtime != nullptr && *runtime != '\0') {
-        paths.push_back(std::string(runtime) + "/hurray/hurrayd.sock");
-    }
-    paths.emplace_back("/run/hurray/hurrayd.sock");
-    return paths;
-}
-
 /// The group of the first socket that is there, if it has a name.
 std::string socket_group(const Look& look) {
     for (const std::string& path : socket_paths(look)) {
@@ -321,6 +305,21 @@ void print_capsule(const hurray::CapsuleInfo& info, const Tensor& tensor) {
 }
 
 }  // namespace
+
+std::vector<std::string> socket_paths(const Look& look) {
+    if (!look.socket.empty()) {
+        return {look.socket};
+    }
+    if (const char* path = std::getenv("HURRAY_SOCKET"); path != nullptr && *path != '\0') {
+        return {path};
+    }
+    std::vector<std::string> paths;
+    if (const char* runtime = std::getenv("XDG_RUNTIME_DIR"); runtime != nullptr && *runtime != '\0') {
+        paths.push_back(std::string(runtime) + "/hurray/hurrayd.sock");
+    }
+    paths.emplace_back("/run/hurray/hurrayd.sock");
+    return paths;
+}
 
 int list(const Look& look, const std::string& pattern) {
     return with_client(look, [&](hurray::Client& client) {

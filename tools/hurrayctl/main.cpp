@@ -10,6 +10,7 @@
 
 #include "exit_codes.hpp"
 #include "look.hpp"
+#include "metrics.hpp"
 #include "run.hpp"
 
 namespace {
@@ -48,6 +49,7 @@ int main(int argc, char** argv) try {
     hurrayctl::Look look;
     std::string pattern;
     std::string name;
+    std::string metrics_socket;
 
     CLI::App app("Shows what hurrayd holds, and runs programs with a daemon of their own.", "hurrayctl");
     app.footer(kExitCodes);
@@ -70,6 +72,13 @@ int main(int argc, char** argv) try {
     add_json(inspect);
     CLI::App& status = *app.add_subcommand("status", "Show the daemon's counters");
     add_json(status);
+    CLI::App& metrics = *app.add_subcommand("metrics", "Print the daemon's metrics, in Prometheus' text format");
+    metrics
+        .add_option("--metrics-socket", metrics_socket,
+                    "The daemon's metrics.path; default: beside its socket, hurrayd-metrics.sock for hurrayd.sock")
+        ->type_name("PATH");
+    metrics.footer(
+        "Only who may open that socket is told (metrics.mode, metrics.group): they are of all users together.");
 
     try {
         std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());  // as CLI11 takes them
@@ -93,6 +102,9 @@ int main(int argc, char** argv) try {
     }
     if (inspect) {
         return hurrayctl::inspect(look, name);
+    }
+    if (metrics) {
+        return hurrayctl::metrics(look, metrics_socket);
     }
     return hurrayctl::status(look);
 } catch (const std::exception& error) {
