@@ -364,6 +364,30 @@ TEST_F(HurrayctlTest, WrongUsageIsCode2) {
     }
 }
 
+TEST_F(HurrayctlTest, CommandThatIsMistypedIsSuggested) {
+    EXPECT_NE(hurrayctl({"lst"}).errors.find("there is no command `lst`; did you mean `list`?"), std::string::npos);
+    EXPECT_NE(hurrayctl({"--json", "stats"}).errors.find("did you mean `status`?"), std::string::npos);
+    EXPECT_NE(hurrayctl({"insp", "a"}).errors.find("did you mean `inspect`?"), std::string::npos);
+    const Outcome outcome = hurrayctl({"frobnicate"});
+    EXPECT_NE(outcome.errors.find("there is no command `frobnicate`."), std::string::npos) << outcome.errors;
+    EXPECT_EQ(outcome.errors.find("did you mean"), std::string::npos);
+    EXPECT_EQ(outcome.code, 2);
+}
+
+TEST_F(HurrayctlTest, OptionsMayStandBeforeTheCommandAndAfterIt) {
+    const std::string socket = runtime_ / "nobody.sock";
+    for (const std::vector<std::string>& arguments :
+         std::vector<std::vector<std::string>>{{"--socket", socket, "--json", "list"},
+                                               {"--json", "--socket", socket, "status"},
+                                               {"list", "--socket", socket, "--json"},
+                                               {"--json", "inspect", "--socket", socket, "a"}}) {
+        const Outcome outcome = hurrayctl(arguments);
+        EXPECT_EQ(outcome.code, 3) << testing::PrintToString(arguments) << outcome.errors;
+        EXPECT_NE(outcome.errors.find(socket), std::string::npos) << outcome.errors;
+    }
+    EXPECT_EQ(hurrayctl({"--json", "run", "--", "/bin/true"}).code, 2);
+}
+
 TEST_F(HurrayctlTest, NoDaemonIsCode3AndNamesThePath) {
     const std::string socket = runtime_ / "nobody.sock";
     for (const std::vector<std::string>& command :
@@ -384,7 +408,18 @@ TEST_F(HurrayctlLookTest, InspectOfAnUnknownNameIsCode1) {
     EXPECT_NE(outcome.errors.find("nothing/here"), std::string::npos);
 }
 
-TEST_F(HurrayctlLookTest, ANameThatCantBeOneIsCode2) { EXPECT_EQ(look({"list", "a//b"}).code, 2); }
+TEST_F(HurrayctlLookTest, ANameThatCantBeOneIsCode2AndSaysWhyWithoutNamesOfTheCApi) {
+    const Outcome outcome = look({"list", "a//b"});
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_NE(outcome.errors.find("\"a//b\" has an empty segment at position 2"), std::string::npos) << outcome.errors;
+    EXPECT_EQ(outcome.errors.find("hurray_"), std::string::npos) << outcome.errors;
+    EXPECT_EQ(outcome.errors.find("HURRAY_"), std::string::npos) << outcome.errors;
+}
+
+TEST_F(HurrayctlLookTest, JsonBeforeTheCommandIsJsonToo) {
+    EXPECT_EQ(json::parse(look({"--json", "list"}).output), json::array());
+    EXPECT_TRUE(json::parse(look({"--json", "status"}).output).is_object());
+}
 
 // ---- list, inspect, status -----------------------------------------------------------------------------------------
 
