@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import json
 import math
+import operator
 import os
 import queue
 import threading
@@ -233,7 +234,7 @@ class Client:
     def __init__(self, address=None, *, timeout=0.0, name=None):
         self._watches: weakref.WeakSet[Watch] = weakref.WeakSet()
         self._publications: weakref.WeakSet[_PublicationState] = weakref.WeakSet()
-        self._lock = threading.Lock()  # of the two sets
+        self._lock = threading.RLock()  # of the two sets; a finalizer may close the client at any allocation
         self._gone = threading.Event()  # closed, or the connection has ended
         this = weakref.ref(self)
 
@@ -320,7 +321,7 @@ class Client:
         """Attach a published tensor: read-only, without a copy.
 
         `what` is a name, or a Capsule or Publication for exactly that one. Of a name, the newest version is taken, or
-        `version`, or the first that is newer than `newer_than`. `timeout` says how many seconds to wait for it to be
+        `version`, or the first that is newer than `newer_than` (0: any). `timeout` says how many seconds to wait for it to be
         published: 0 raises NotFoundError at once, None waits for ever; TimeoutError once it has run out. Ctrl-C ends
         the wait.
         """
@@ -328,7 +329,7 @@ class Client:
         name = _text("name", what) if capsule is None else None
         milliseconds = _milliseconds(timeout)
         return self._core.attach(
-            name, capsule, _version("version", version), _version("newer_than", newer_than), milliseconds
+            name, capsule, _version("version", version, 1), _version("newer_than", newer_than, 0), milliseconds
         )
 
     # -- Looking around -----------------------------------------------------------------------------------------------
@@ -435,12 +436,16 @@ def _text(what: str, text) -> str:
     return text
 
 
-def _version(what: str, version) -> int:
+def _version(what: str, version, lowest: int) -> int:
     if version is None:
         return 0
-    if not 0 < version < 2**64:
-        raise InvalidArgumentError(f"{what} {version} is no version: they begin with 1")
-    return version
+    try:
+        number = operator.index(version)
+    except TypeError:
+        raise TypeError(f"{what} must be an int, not {type(version).__name__}") from None
+    if not lowest <= number < 2**64:
+        raise InvalidArgumentError(f"{what} is {number}, but versions are numbers from {lowest} to 2**64 - 1")
+    return number
 
 
 def _seconds(timeout):
