@@ -18,6 +18,7 @@ from . import _arrays, _hurray
 from ._errors import (
     ClosedError,
     ConnectionLostError,
+    ForkedError,
     InvalidArgumentError,
     NotFoundError,
     TimeoutError,
@@ -121,6 +122,9 @@ class Publication:
             self._client._raise_gone()
         return False
 
+    def __reduce__(self):
+        raise TypeError("a Publication can't be copied or sent to another process: attach it there, by its name")
+
     def __repr__(self) -> str:
         return f"<hurray.Publication {self.name!r} version {self.version}{', ended' if self.ended else ''}>"
 
@@ -207,6 +211,9 @@ class Watch:
                 raise ClosedError("the watch is closed")
             self._client._raise_gone()
         return item
+
+    def __reduce__(self):
+        raise TypeError("a Watch can't be copied or sent to another process: watch there")
 
     def __iter__(self) -> Watch:
         return self
@@ -384,6 +391,9 @@ class Client:
     def __exit__(self, *exc) -> None:
         self.close()
 
+    def __reduce__(self):
+        raise TypeError("a Client can't be copied or sent to another process: connect there")
+
     def __repr__(self) -> str:
         return f"<hurray.Client{', closed' if self.closed else ''}>"
 
@@ -419,8 +429,8 @@ def _listener(callback):
 def _unwatch(core, number) -> None:
     try:
         core.unwatch(number)
-    except (ClosedError, ConnectionLostError, NotFoundError):
-        pass  # it ended with its client
+    except (ClosedError, ConnectionLostError, ForkedError, NotFoundError):
+        pass  # it ended with its client, or is the parent process's
 
 
 def _text(what: str, text) -> str:
