@@ -1,30 +1,9 @@
 // Memory that runs out in the client, on a thread that is not the caller's: it ended the whole program once.
 #include <atomic>
-#include <cstdlib>
-#include <new>
 #include <thread>
 
 #include "tests/integration/client_test.hpp"
-
-namespace {
-
-/// While it is set, threads that are not exempt get no memory from `new`.
-std::atomic<bool> is_scarce{false};
-thread_local bool is_exempt = false;
-
-void* allocate(std::size_t size) noexcept { return is_scarce && !is_exempt ? nullptr : std::malloc(size); }
-
-}  // namespace
-
-void* operator new(std::size_t size) {
-    if (void* block = allocate(size)) {
-        return block;
-    }
-    throw std::bad_alloc();
-}
-void* operator new(std::size_t size, const std::nothrow_t&) noexcept { return allocate(size); }
-void operator delete(void* block) noexcept { std::free(block); }
-void operator delete(void* block, std::size_t) noexcept { std::free(block); }
+#include "tests/integration/scarce_new.hpp"
 
 namespace hurray::test {
 namespace {
