@@ -402,6 +402,19 @@ TEST_F(HurrayctlTest, NoDaemonIsCode3AndNamesThePath) {
     }
 }
 
+TEST_F(HurrayctlLookTest, SocketThatAdmitsAGroupIsCode1AndNamesTheGroupToJoin) {
+    if (geteuid() == 0) {
+        GTEST_SKIP() << "root is never refused";
+    }
+    fs::permissions(socket_, fs::perms::group_read | fs::perms::group_write);
+    const Outcome outcome = look({"list"});
+    fs::permissions(socket_, fs::perms::owner_read | fs::perms::owner_write);
+    EXPECT_EQ(outcome.code, 1);
+    EXPECT_NE(outcome.errors.find("not permitted to connect to hurrayd on " + socket_), std::string::npos)
+        << outcome.errors;
+    EXPECT_NE(outcome.errors.find("sudo usermod -aG "), std::string::npos) << outcome.errors;
+}
+
 TEST_F(HurrayctlLookTest, InspectOfAnUnknownNameIsCode1) {
     const Outcome outcome = look({"inspect", "nothing/here"});
     EXPECT_EQ(outcome.code, 1);

@@ -1,6 +1,8 @@
 """What somebody reads who does something wrong for the first time: it names the thing and says what to do."""
 
+import os
 import re
+import socket
 import threading
 import weakref
 
@@ -78,6 +80,26 @@ def test_a_daemon_that_is_not_there_is_told_how_to_start(tmp_path):
     assert str(path) in text and "hurrayd is not running" in text and "hurrayctl run --" in text
     path.write_text("not a socket")
     assert "but a regular file: is the address right?" in refusal_of(lambda: hurray.connect(path))
+
+
+def test_a_socket_that_admits_others_is_told_who(tmp_path):
+    if os.geteuid() == 0:
+        pytest.skip("root is never refused")
+    path = tmp_path / "hurrayd.sock"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        listener.bind(str(path))
+        listener.listen()
+        path.chmod(0o060)
+        with pytest.raises(PermissionError, match="sudo usermod -aG .* log in again") as caught:
+            hurray.connect(path)
+        assert isinstance(caught.value, hurray.PermissionError) and str(path) in str(caught.value)
+        path.chmod(0)
+        with pytest.raises(hurray.PermissionError, match="admits nobody else"):
+            hurray.connect(path)
+
+
+def test_an_address_that_is_empty_is_told_so():
+    assert "address is empty" in refusal_of(lambda: hurray.connect(""))
 
 
 def test_a_finalizer_may_close_the_client_while_it_books_a_publication(client):

@@ -250,7 +250,10 @@ class Client:
             if client is not None and status != 0:
                 client._wake_all()
 
-        address = None if address is None else _text("address", os.fspath(address))
+        if address is not None:
+            address = _text("address", os.fspath(address))
+            if not address:
+                raise InvalidArgumentError("address is empty: give the path of the daemon's socket, or None to look for it")
         name = None if name is None else _text("name", name)
         self._core = _hurray.Client(address, name, _milliseconds(timeout), on_connection)
 
