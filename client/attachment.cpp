@@ -5,7 +5,7 @@
 
 #include "libhurray/format/descriptor_reader.hpp"
 #include "libhurray/format/validate.hpp"
-#include "proto/wire/codec.hpp"
+#include "proto/wire/names.hpp"
 #include "proto/wire/segment_check.hpp"
 
 namespace hurray::client {

@@ -4,7 +4,7 @@
 
 #include "client/event.hpp"
 #include "client/fork_guard.hpp"
-#include "proto/wire/codec.hpp"
+#include "proto/wire/names.hpp"
 
 namespace hurray::client {
 

@@ -8,7 +8,7 @@
 
 #include "libhurray/base/check.hpp"
 #include "libhurray/base/checked_math.hpp"
-#include "proto/wire/codec.hpp"
+#include "proto/wire/names.hpp"
 
 namespace hurrayd {
 namespace {

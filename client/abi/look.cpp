@@ -6,7 +6,7 @@
 #include "client/abi/guard.hpp"
 #include "client/abi/handles.hpp"
 #include "client/event.hpp"
-#include "proto/wire/codec.hpp"
+#include "proto/wire/names.hpp"
 
 using namespace hurray;
 using namespace hurray::client;

@@ -11,7 +11,8 @@
 #include "libhurray/base/result.hpp"
 #include "proto/wire/messages.hpp"
 
-/// Protobuf bytes <-> messages.hpp. The only user of generated types.
+/// Protobuf bytes <-> messages.hpp. What is wrong with a field is found in the order in which decode_*.cpp look at them.
+/// Of a field that is sent twice the last counts, messages within messages too; unknown fields are passed over.
 ///
 /// Threads: every function may run on any thread.
 namespace hurray::wire {
@@ -47,15 +48,5 @@ inline constexpr std::size_t kAnyFdCount = static_cast<std::size_t>(-1);
 /// neither; of text for people in a Packet, control characters and what is not UTF-8 travel as '?'.
 void encode(const Request& request, std::string& out);
 void encode(const Packet& packet, std::string& out);
-
-/// Whether `name` may name a capsule. Fails: InvalidArgument, naming `field` and the rule; Limit for more than 255
-/// bytes.
-[[nodiscard]] Result<void> check_name(std::string_view name, std::string_view field);
-
-/// Whether `pattern` is a name, a prefix that ends in '/', or empty.
-[[nodiscard]] Result<void> check_pattern(std::string_view pattern, std::string_view field);
-
-/// Whether `name` matches a checked `pattern`: equal to it, or below the prefix, or the pattern is empty.
-[[nodiscard]] bool matches(std::string_view pattern, std::string_view name) noexcept;
 
 }  // namespace hurray::wire

@@ -251,6 +251,11 @@ struct Watched {
     std::uint64_t version = 0;
 };
 
+/// Whether an event of that kind may be about no capsule, so that its id may be left out.
+constexpr bool may_lack_capsule(Watched::What what) {
+    return what == Watched::What::SnapshotEnd || what == Watched::What::Gap;
+}
+
 struct ProducerLost {
     CapsuleId capsule;
 };

@@ -6,7 +6,7 @@ set -euo pipefail
 # Debian 12 and 13.
 build_packages=(
     g++ cmake ninja-build ccache pkg-config
-    libboost-dev libprotobuf-dev protobuf-compiler libexpected-dev libcli11-dev libspdlog-dev libtomlplusplus-dev
+    libboost-dev libprotobuf-dev protobuf-compiler libprotozero-dev libexpected-dev libcli11-dev libspdlog-dev libtomlplusplus-dev
     libsystemd-dev nlohmann-json3-dev
 )
 test_packages=(libgtest-dev libgmock-dev libbenchmark-dev python3-protobuf)

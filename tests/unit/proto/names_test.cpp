@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "proto/wire/codec.hpp"
+#include "proto/wire/names.hpp"
 #include "tests/unit/proto/wire_test_support.hpp"
 
 namespace hurray::wire {

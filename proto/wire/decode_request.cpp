@@ -1,0 +1,541 @@
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "proto/wire/codec.hpp"
+#include "proto/wire/names.hpp"
+#include "proto/wire/parts.hpp"
+#include "proto/wire/text.hpp"
+
+namespace hurray::wire {
+namespace {
+
+Result<RequestMessage> read_hello(std::string_view message) {
+    Hello out;
+    std::string_view client_name;
+    std::string_view session;
+    bool resumes = false;
+    for (Reader in = reader(message); in.next();) {
+        switch (in.tag_and_type()) {
+            case varint(pb::Hello::kVersionMinFieldNumber):
+                out.version_min = in.get_uint32();
+                break;
+            case varint(pb::Hello::kVersionMaxFieldNumber):
+                out.version_max = in.get_uint32();
+                break;
+            case bytes(pb::Hello::kClientNameFieldNumber):
+                client_name = read_bytes(in);
+                break;
+            case bytes(pb::Hello::kSessionFieldNumber):
+                session = read_bytes(in);
+                break;
+            case bytes(pb::Hello::kLastInstanceFieldNumber):
+                resumes = !read_bytes(in).empty();
+                break;
+            default:
+                in.skip();
+        }
+    }
+    if (out.version_min == 0) {
+        return invalid({"hello.version_min"}, "versions of the protocol start at 1, not 0");
+    }
+    if (out.version_max < out.version_min) {
+        return invalid({"hello.version_max"}, "version_max " + std::to_string(out.version_max) +
+                                                  " is below version_min " + std::to_string(out.version_min));
+    }
+    if (client_name.size() > kMaxClientNameBytes) {
+        return over_limit({"hello.client_name"}, "client_name_bytes", kMaxClientNameBytes, client_name.size(),
+                          "the client's name", "bytes");
+    }
+    if (auto checked = check_text(client_name, "the client's name", "hello.client_name"); !checked) {
+        return pass_on(checked);
+    }
+    auto id = read_id(session, {"hello.session"});
+    if (!id) {
+        return pass_on(id);
+    }
+    if (resumes) {
+        return not_yet({"hello.last_instance"});
+    }
+    out.client_name = client_name;
+    out.session = *id;
+    return out;
+}
+
+/// Fields of a publish that are not built yet, in the order in which one of them is named.
+struct PublishNotYet {
+    bool access = false;
+    bool retain = false;
+    bool once = false;
+    bool linger = false;
+    bool group = false;
+    bool version = false;
+    bool retired = false;
+    bool taken_by = false;
+
+    /// The first one that is set; empty: none.
+    [[nodiscard]] std::string_view first() const {
+        return access     ? "publish.access"
+               : retain   ? "publish.retain"
+               : once     ? "publish.once"
+               : linger   ? "publish.linger_ms"
+               : group    ? "publish.group"
+               : version  ? "publish.version"
+               : retired  ? "publish.retired"
+               : taken_by ? "publish.taken_by"
+                          : std::string_view();
+    }
+};
+
+Result<RequestMessage> read_publish(std::string_view message, std::size_t fd_count) {
+    constexpr std::string_view kSegments = "publish.segments";
+    std::string_view capsule;
+    std::string_view name;
+    std::string_view descriptor;
+    PublishNotYet not_built;
+    for (Reader in = reader(message); in.next();) {
+        switch (in.tag_and_type()) {
+            case bytes(pb::Publish::kCapsuleFieldNumber):
+                capsule = read_bytes(in);
+                break;
+            case bytes(pb::Publish::kNameFieldNumber):
+                name = read_bytes(in);
+                break;
+            case bytes(pb::Publish::kDescriptorFieldNumber):
+                descriptor = read_bytes(in);
+                break;
+            case bytes(pb::Publish::kAccessFieldNumber):
+                not_built.access = true;
+                in.skip();
+                break;
+            case varint(pb::Publish::kRetainFieldNumber):
+                not_built.retain = in.get_uint64() != 0;
+                break;
+            case varint(pb::Publish::kOnceFieldNumber):
+                not_built.once = read_bool(in);
+                break;
+            case varint(pb::Publish::kLingerMsFieldNumber):
+                not_built.linger = true;
+                in.skip();
+                break;
+            case varint(pb::Publish::kGroupFieldNumber):
+                not_built.group = in.get_uint64() != 0;
+                break;
+            case varint(pb::Publish::kVersionFieldNumber):
+                not_built.version = in.get_uint64() != 0;
+                break;
+            case varint(pb::Publish::kRetiredFieldNumber):
+                not_built.retired = read_bool(in);
+                break;
+            case bytes(pb::Publish::kTakenByFieldNumber):
+                not_built.taken_by = true;
+                in.skip();
+                break;
+            default:
+                in.skip();
+        }
+    }
+    Publish out;
+    auto id = read_id(capsule, {"publish.capsule"});
+    if (!id) {
+        return pass_on(id);
+    }
+    out.capsule = *id;
+    auto checked_name = read_optional_name(name, {"publish.name"});
+    if (!checked_name) {
+        return pass_on(checked_name);
+    }
+    out.name = std::move(*checked_name);
+    if (const std::string_view field = not_built.first(); !field.empty()) {
+        return not_yet({field});
+    }
+    auto checked_descriptor = read_descriptor(descriptor, {"publish.descriptor"});
+    if (!checked_descriptor) {
+        return pass_on(checked_descriptor);
+    }
+    out.descriptor = std::move(*checked_descriptor);
+    auto segments = read_segments(message, pb::Publish::kSegmentsFieldNumber, kSegments);
+    if (!segments) {
+        return pass_on(segments);
+    }
+    out.segments = std::move(*segments);
+    for (std::size_t i = 0; i < out.segments.size(); ++i) {
+        if (out.segments[i].memory != Memory::Reusable) {
+            return not_yet({kSegments, i, ".memory"});
+        }
+        if (out.segments[i].reservation != 0) {
+            return not_yet({kSegments, i, ".reservation"});
+        }
+    }
+    if (auto checked = check_fd_count(out.segments, fd_count, kSegments); !checked) {
+        return pass_on(checked);
+    }
+    auto placements = read_placements(message, pb::Publish::kPlacementsFieldNumber, "publish.placements");
+    if (!placements) {
+        return pass_on(placements);
+    }
+    out.placements = std::move(*placements);
+    return out;
+}
+
+Result<RequestMessage> read_attach(std::string_view message) {
+    Attach out;
+    std::optional<std::string_view> name;
+    std::optional<std::string_view> capsule;
+    std::uint64_t version = 0;
+    std::uint64_t newer_than = 0;
+    bool immutable_only = false;
+    bool allow_unsealed = false;
+    bool take = false;
+    for (Reader in = reader(message); in.next();) {
+        switch (in.tag_and_type()) {
+            case varint(pb::Attach::kLeaseFieldNumber):
+                out.lease = in.get_uint64();
+                break;
+            case bytes(pb::Attach::kNameFieldNumber):
+                name = read_bytes(in);
+                capsule.reset();
+                break;
+            case bytes(pb::Attach::kCapsuleFieldNumber):
+                capsule = read_bytes(in);
+                name.reset();
+                break;
+            case varint(pb::Attach::kVersionFieldNumber):
+                version = in.get_uint64();
+                break;
+            case varint(pb::Attach::kNewerThanFieldNumber):
+                newer_than = in.get_uint64();
+                break;
+            case varint(pb::Attach::kLastSeenFieldNumber):
+                out.last_seen = in.get_uint64();
+                break;
+            case varint(pb::Attach::kImmutableOnlyFieldNumber):
+                immutable_only = read_bool(in);
+                break;
+            case varint(pb::Attach::kAllowUnsealedFieldNumber):
+                allow_unsealed = read_bool(in);
+                break;
+            case varint(pb::Attach::kTakeFieldNumber):
+                take = read_bool(in);
+                break;
+            default:
+                in.skip();
+        }
+    }
+    if (out.lease == 0) {
+        return invalid({"attach.lease"}, "lease numbers start at 1, not 0");
+    }
+    if (name) {
+        if (auto checked = check_name(*name, "attach.name"); !checked) {
+            return pass_on(checked);
+        }
+        out.what = std::string(*name);
+    } else if (capsule) {
+        auto id = read_capsule_id(*capsule, {"attach.capsule.id"});
+        if (!id) {
+            return pass_on(id);
+        }
+        out.what = *id;
+    } else {
+        return invalid({"attach"}, "neither name nor capsule says what to attach");
+    }
+    if (version != 0 && newer_than != 0) {
+        return invalid({"attach.newer_than"}, "version " + std::to_string(version) + " and newer_than " +
+                                                  std::to_string(newer_than) + " are both given: at most one may be");
+    }
+    if (version != 0) {
+        out.which = Which::Exactly;
+        out.version = version;
+    } else if (newer_than != 0) {
+        out.which = Which::NewerThan;
+        out.version = newer_than;
+    }
+    if (immutable_only) {
+        return not_yet({"attach.immutable_only"});
+    }
+    if (allow_unsealed) {
+        return not_yet({"attach.allow_unsealed"});
+    }
+    if (take) {
+        return not_yet({"attach.take"});
+    }
+    return out;
+}
+
+Result<RequestMessage> read_release(std::string_view message) {
+    std::vector<std::uint64_t> leases;
+    for (Reader in = reader(message); in.next();) {
+        switch (in.tag_and_type()) {
+            case bytes(pb::Release::kLeaseFieldNumber): {  // packed, as proto3 has it
+                const auto packed = in.get_packed_uint64();
+                leases.insert(leases.end(), packed.begin(), packed.end());
+                break;
+            }
+            case varint(pb::Release::kLeaseFieldNumber):
+                leases.push_back(in.get_uint64());
+                break;
+            default:
+                in.skip();
+        }
+    }
+    if (leases.empty()) {
+        return invalid({"release.lease"}, "no lease is named");
+    }
+    if (leases.size() > kMaxReleaseLeases) {
+        return over_limit({"release.lease"}, "release_leases", kMaxReleaseLeases, leases.size(), "the release",
+                          "leases");
+    }
+    const auto zero = std::find(leases.begin(), leases.end(), 0U);
+    if (zero != leases.end()) {
+        return invalid({"release.lease", static_cast<std::size_t>(zero - leases.begin())},
+                       "lease numbers start at 1, not 0");
+    }
+    return Release{std::move(leases)};
+}
+
+Result<RequestMessage> read_cancel(std::string_view message) {
+    Cancel out;
+    for (Reader in = reader(message); in.next();) {
+        if (in.tag_and_type() == varint(pb::Cancel::kRequestIdFieldNumber)) {
+            out.request_id = in.get_uint64();
+        } else {
+            in.skip();
+        }
+    }
+    if (out.request_id == 0) {
+        return invalid({"cancel.request_id"}, "request ids start at 1, not 0");
+    }
+    return out;
+}
+
+Result<RequestMessage> read_withdraw(std::string_view message) {
+    std::string_view capsule;
+    for (Reader in = reader(message); in.next();) {
+        if (in.tag_and_type() == bytes(pb::Withdraw::kCapsuleFieldNumber)) {
+            capsule = read_bytes(in);
+        } else {
+            in.skip();
+        }
+    }
+    auto id = read_capsule_id(capsule, {"withdraw.capsule.id"});
+    if (!id) {
+        return pass_on(id);
+    }
+    return Withdraw{*id};
+}
+
+Result<RequestMessage> read_list(std::string_view message) {
+    List out;
+    std::string_view pattern;
+    std::string_view cursor;
+    for (Reader in = reader(message); in.next();) {
+        switch (in.tag_and_type()) {
+            case bytes(pb::List::kPatternFieldNumber):
+                pattern = read_bytes(in);
+                break;
+            case bytes(pb::List::kCursorFieldNumber):
+                cursor = read_bytes(in);
+                break;
+            case varint(pb::List::kLimitFieldNumber):
+                out.limit = in.get_uint32();
+                break;
+            case varint(pb::List::kWithDescriptorFieldNumber):
+                out.with_descriptor = read_bool(in);
+                break;
+            default:
+                in.skip();
+        }
+    }
+    if (auto checked = check_pattern(pattern, "list.pattern"); !checked) {
+        return pass_on(checked);
+    }
+    if (cursor.size() > kMaxCursorBytes) {
+        return over_limit({"list.cursor"}, "cursor_bytes", kMaxCursorBytes, cursor.size(), "the cursor", "bytes");
+    }
+    out.pattern = pattern;
+    out.cursor = cursor;
+    return out;
+}
+
+Result<RequestMessage> read_watch(std::string_view message) {
+    Watch out;
+    std::string_view pattern;
+    for (Reader in = reader(message); in.next();) {
+        switch (in.tag_and_type()) {
+            case varint(pb::Watch::kWatchFieldNumber):
+                out.watch = in.get_uint64();
+                break;
+            case bytes(pb::Watch::kPatternFieldNumber):
+                pattern = read_bytes(in);
+                break;
+            default:
+                in.skip();
+        }
+    }
+    if (out.watch == 0) {
+        return invalid({"watch.watch"}, "watch numbers start at 1, not 0");
+    }
+    if (auto checked = check_pattern(pattern, "watch.pattern"); !checked) {
+        return pass_on(checked);
+    }
+    out.pattern = pattern;
+    return out;
+}
+
+Result<RequestMessage> read_unwatch(std::string_view message) {
+    Unwatch out;
+    for (Reader in = reader(message); in.next();) {
+        if (in.tag_and_type() == varint(pb::Unwatch::kWatchFieldNumber)) {
+            out.watch = in.get_uint64();
+        } else {
+            in.skip();
+        }
+    }
+    if (out.watch == 0) {
+        return invalid({"unwatch.watch"}, "watch numbers start at 1, not 0");
+    }
+    return out;
+}
+
+/// What a request is called in paths; empty: no message that this version knows.
+std::string_view name_of(std::uint32_t message) {
+    switch (message) {
+        case pb::Request::kHelloFieldNumber:
+            return "hello";
+        case pb::Request::kPublishFieldNumber:
+            return "publish";
+        case pb::Request::kAttachFieldNumber:
+            return "attach";
+        case pb::Request::kReleaseFieldNumber:
+            return "release";
+        case pb::Request::kCancelFieldNumber:
+            return "cancel";
+        case pb::Request::kWithdrawFieldNumber:
+            return "withdraw";
+        case pb::Request::kListFieldNumber:
+            return "list";
+        case pb::Request::kWatchFieldNumber:
+            return "watch";
+        case pb::Request::kUnwatchFieldNumber:
+            return "unwatch";
+        case pb::Request::kStatusFieldNumber:
+            return "status";
+        case pb::Request::kReserveFieldNumber:
+            return "reserve";
+        case pb::Request::kUnreserveFieldNumber:
+            return "unreserve";
+        case pb::Request::kForgetFieldNumber:
+            return "forget";
+        case pb::Request::kDropFieldNumber:
+            return "drop";
+        case pb::Request::kConfirmFieldNumber:
+            return "confirm";
+        case pb::Request::kGroupFieldNumber:
+            return "group";
+        case pb::Request::kClaimsFieldNumber:
+            return "claims";
+        case pb::Request::kResumeDoneFieldNumber:
+            return "resume_done";
+        default:
+            return {};
+    }
+}
+
+/// A request's own fields, and its message still as bytes.
+struct Envelope {
+    std::uint64_t request_id = 0;
+    std::optional<std::uint64_t> timeout_ms;
+    std::uint32_t message = 0;  ///< the number of its last message, of those that are known if there is one
+    std::string_view name;      ///< what that is called; empty: it is not known
+    std::string_view body;
+};
+
+Envelope read_envelope(std::span<const std::byte> packet) {
+    constexpr std::uint32_t kFirstMessage = pb::Request::kHelloFieldNumber;  // numbers below are the envelope's own
+    Envelope out;
+    Reader in(reinterpret_cast<const char*>(packet.data()), packet.size());
+    while (in.next()) {
+        switch (in.tag_and_type()) {
+            case varint(pb::Request::kRequestIdFieldNumber):
+                out.request_id = in.get_uint64();
+                continue;
+            case varint(pb::Request::kTimeoutMsFieldNumber):
+                out.timeout_ms = in.get_uint64();
+                continue;
+            default:
+                break;
+        }
+        const std::uint32_t number = in.tag();
+        if (number < kFirstMessage || in.wire_type() != protozero::pbf_wire_type::length_delimited) {
+            in.skip();
+            continue;
+        }
+        const std::string_view body = read_bytes(in);
+        const std::string_view name = name_of(number);
+        if (!name.empty() || out.name.empty()) {
+            out.message = number;
+            out.name = name;
+            out.body = body;
+        }
+    }
+    return out;
+}
+
+Result<RequestMessage> read_message(const Envelope& in, std::size_t fd_count) {
+    if (in.message == 0) {
+        return fail(Errc::Protocol, "the request has no message");
+    }
+    if (in.name.empty()) {
+        return fail(Errc::Unsupported,
+                    "the request's message has the number " + std::to_string(in.message) + ", which is not known here");
+    }
+    if (in.message == pb::Request::kPublishFieldNumber) {
+        return read_publish(in.body, fd_count);
+    }
+    if (fd_count != 0 && fd_count != kAnyFdCount) {
+        return invalid({in.name},
+                       std::string(in.name) + " carries no descriptors, but " + std::to_string(fd_count) + " came");
+    }
+    switch (in.message) {
+        case pb::Request::kHelloFieldNumber:
+            return read_hello(in.body);
+        case pb::Request::kAttachFieldNumber:
+            return read_attach(in.body);
+        case pb::Request::kReleaseFieldNumber:
+            return read_release(in.body);
+        case pb::Request::kCancelFieldNumber:
+            return read_cancel(in.body);
+        case pb::Request::kWithdrawFieldNumber:
+            return read_withdraw(in.body);
+        case pb::Request::kListFieldNumber:
+            return read_list(in.body);
+        case pb::Request::kWatchFieldNumber:
+            return read_watch(in.body);
+        case pb::Request::kUnwatchFieldNumber:
+            return read_unwatch(in.body);
+        case pb::Request::kStatusFieldNumber:
+            return StatusRequest{};
+        default:
+            return not_yet({in.name});
+    }
+}
+
+}  // namespace
+
+tl::expected<Request, Refusal> decode_request(std::span<const std::byte> packet, std::size_t fd_count) {
+    try {
+        const Envelope in = read_envelope(packet);
+        if (in.request_id == 0) {
+            return tl::unexpected(Refusal{0, {Errc::Protocol, "request ids start at 1, not 0", "request_id"}});
+        }
+        auto message = read_message(in, fd_count);
+        if (!message) {
+            return tl::unexpected(Refusal{in.request_id, std::move(message.error())});
+        }
+        return Request{in.request_id, in.timeout_ms, std::move(*message)};
+    } catch (const protozero::exception&) {
+        return tl::unexpected(Refusal{0, {Errc::Protocol, "the packet is no Request of hurray.broker.v1"}});
+    }
+}
+
+}  // namespace hurray::wire

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include <protozero/pbf_reader.hpp>
+#include <protozero/pbf_writer.hpp>
+
+#include "hurray/broker/v1/broker.pb.h"
+
+/// Protobuf's wire format, by protozero. For the codec's own files.
+///
+/// protoc's classes give the numbers of the fields, which come from broker.proto; none of their code is linked. They would
+/// put every message together on the heap before it is read, and bring libprotobuf into programs that have one of their own.
+namespace hurray::wire {
+
+namespace pb = broker::v1;
+
+using Reader = protozero::pbf_reader;
+using Writer = protozero::pbf_writer;
+
+/// What to compare Reader::tag_and_type() with. A field of another type is an unknown one.
+template <class Number>
+constexpr std::uint32_t varint(Number field) {
+    return protozero::tag_and_type(static_cast<protozero::pbf_tag_type>(field), protozero::pbf_wire_type::varint);
+}
+template <class Number>
+constexpr std::uint32_t bytes(Number field) {
+    return protozero::tag_and_type(static_cast<protozero::pbf_tag_type>(field),
+                                   protozero::pbf_wire_type::length_delimited);
+}
+
+inline std::string_view read_bytes(Reader& in) {
+    const auto view = in.get_view();
+    return {view.data(), view.size()};
+}
+
+/// Of any varint, as protobuf does.
+inline bool read_bool(Reader& in) { return in.get_uint64() != 0; }
+
+inline Reader reader(std::string_view message) { return Reader(message.data(), message.size()); }
+
+}  // namespace hurray::wire

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "libhurray/base/result.hpp"
+#include "proto/wire/faults.hpp"
+#include "proto/wire/fields.hpp"
+#include "proto/wire/messages.hpp"
+
+/// Reading the parts that several messages have. For the codec's own files.
+///
+/// Each takes the bytes of its part, checks it and names the rule that was broken. All throw protozero::exception for what
+/// is not protobuf.
+namespace hurray::wire {
+
+[[nodiscard]] Result<Id16> read_id(std::string_view bytes, const Path& path);
+
+/// `path` is that of the capsule's id.
+[[nodiscard]] Result<CapsuleId> read_capsule_id(std::string_view part, const Path& path);
+
+[[nodiscard]] Access read_access(std::string_view part);
+
+[[nodiscard]] Result<std::string> read_descriptor(std::string_view bytes, const Path& path);
+
+/// Of a message that may have a name: empty, or one that obeys the rules.
+[[nodiscard]] Result<std::string> read_optional_name(std::string_view bytes, const Path& path);
+
+/// All fields `field` of `message`, which is at `path_head`.
+[[nodiscard]] Result<std::vector<Segment>> read_segments(std::string_view message, int field,
+                                                         std::string_view path_head);
+[[nodiscard]] Result<std::vector<Placement>> read_placements(std::string_view message, int field,
+                                                             std::string_view path_head);
+
+/// Whether as many descriptors came as the segments carry.
+[[nodiscard]] Result<void> check_fd_count(const std::vector<Segment>& segments, std::size_t fd_count,
+                                          std::string_view path_head);
+
+}  // namespace hurray::wire
