@@ -1,6 +1,7 @@
 #include "client/address.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <climits>
 #include <cstdlib>
@@ -14,6 +15,8 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
+
+#include "client/log.hpp"
 
 namespace hurray::client {
 
@@ -178,6 +181,16 @@ Result<Tried> try_path(const std::string& path) {
     }
 }
 
+void log_attempt(const std::string& path, const Result<Tried>& tried) {
+    if (!log::is_enabled(log::Level::Debug)) {
+        return;
+    }
+    constexpr std::array<const char*, 4> kAttempts = {"connected", "absent", "refused", "full"};
+    log::write(log::Level::Debug, "tried",
+               {{"path", path},
+                {"result", tried ? kAttempts.at(static_cast<std::size_t>(tried->attempt)) : tried.error().message}});
+}
+
 tl::unexpected<Error> unavailable(const Address& address, Attempt last) {
     if (last == Attempt::Full) {
         return fail(Errc::TimedOut, "hurrayd listens on " + address.paths.back() + ", but takes no connection");
@@ -223,6 +236,7 @@ Result<UniqueFd> connect_socket(const Address& address, Deadline deadline, const
         Attempt last = Attempt::Absent;
         for (const auto& path : address.paths) {
             auto tried = try_path(path);
+            log_attempt(path, tried);
             if (!tried) {
                 return fail(std::move(tried.error()));
             }

@@ -16,7 +16,9 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 
+#include "client/log.hpp"
 #include "libhurray/base/check.hpp"
+#include "libhurray/base/errc_name.hpp"
 #include "proto/wire/codec.hpp"
 #include "proto/wire/packet_socket.hpp"
 
@@ -63,12 +65,47 @@ class SignalsBlocked {
     sigset_t before_{};
 };
 
+void log_connected(int socket, std::uint32_t version) {
+    ucred peer{};
+    socklen_t length = sizeof peer;
+    (void)::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length);
+    log::write(log::Level::Info, "connected",
+               {{"daemon_uid", peer.uid}, {"daemon_pid", peer.pid}, {"protocol_version", version}});
+}
+
 void clear_eventfd(int fd) noexcept {
     std::uint64_t count = 0;
     [[maybe_unused]] const auto read = ::read(fd, &count, sizeof count);
 }
 
 }  // namespace
+
+/// Tells of one call and its answer, where that is wanted.
+class Connection::CallLog {
+  public:
+    explicit CallLog(const wire::RequestMessage& message) noexcept : request_(wire::kRequestNames[message.index()]) {
+        if (log::is_enabled(log::Level::Debug)) {
+            begin_ = Clock::now();
+        }
+    }
+
+    void answered(std::uint64_t request_id, const Result<Reply>& result) const {
+        if (!begin_ || !log::is_enabled(log::Level::Debug)) {
+            return;
+        }
+        const Error* error = result ? std::get_if<Error>(&result->message) : &result.error();
+        log::write(log::Level::Debug, "answered",
+                   {{"request", request_},
+                    {"id", request_id},
+                    {"status", error != nullptr ? errc_name(error->code) : "HURRAY_OK"},
+                    {"descriptors", result ? result->fds.size() : 0},
+                    {"us", std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - *begin_).count()}});
+    }
+
+  private:
+    const char* request_;
+    std::optional<Clock::time_point> begin_;
+};
 
 /// A request that some thread waits for. Lives on that thread's stack.
 ///
@@ -225,6 +262,9 @@ Result<void> Connection::greet(const Greeting& greeting) {
     }
     if (auto* reply = std::get_if<wire::HelloReply>(&packet->message)) {
         hello_ = *reply;
+        if (log::is_enabled(log::Level::Info)) {
+            log_connected(socket_.get(), hello_.version);
+        }
         return {};
     }
     if (auto* error = std::get_if<Error>(&packet->message)) {
@@ -247,6 +287,7 @@ Result<Connection::Reply> Connection::call(wire::RequestMessage message, const C
     if (in_child()) {
         return fail(forked());
     }
+    const CallLog call_log(message);
     Call call;
     call.options = &options;
     Lock lock(mutex_);
@@ -268,6 +309,7 @@ Result<Connection::Reply> Connection::call(wire::RequestMessage message, const C
         }
     }
     lock.unlock();
+    call_log.answered(call.request_id, *call.result);
     if (*call.result) {
         if (auto* error = std::get_if<Error>(&(*call.result)->message)) {
             return fail(std::move(*error));
@@ -423,7 +465,9 @@ void Connection::close_calls() {
         return;
     }
     Lock lock(mutex_);
-    closed_ = true;
+    if (!std::exchange(closed_, true) && log::is_enabled(log::Level::Info)) {
+        log::write(log::Level::Info, "closed", {{"open_leases", open_leases_}});
+    }
     for (Call* call : calls_) {
         abandon(lock, *call, call->options->lease);
     }
@@ -640,7 +684,11 @@ void Connection::end(Lock& lock, Error reason) {
     if (end_) {
         return;
     }
-    end_ = reason;
+    end_ = reason;  // first: whatever fails for lack of memory after it, nobody goes on with this connection
+    if (log::is_enabled(log::Level::Error)) {
+        log::write(log::Level::Error, "connection_ended",
+                   {{"status", errc_name(reason.code)}, {"message", reason.message}, {"open_leases", open_leases_}});
+    }
     outgoing_.clear();
     releases_.clear();
     ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, socket_.get(), nullptr);

@@ -140,6 +140,7 @@ class Connection final {
 
   private:
     struct Call;
+    class CallLog;
     class Registration;
     class ReaderTurn;
     struct Outgoing {

@@ -3,12 +3,14 @@
 #include <utility>
 
 #include "client/event.hpp"
+#include "client/log.hpp"
 
 namespace hurray::client {
 
 Session::Session(const SessionOptions& options) : options_(options) {}
 
 Result<std::shared_ptr<Session>> Session::open(const SessionOptions& options) {
+    log::read_environment();
     Interrupted interrupted;
     if (options.interrupted != nullptr) {
         interrupted = [ask = options.interrupted, context = options.context] { return ask(context) != 0; };

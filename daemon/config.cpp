@@ -38,20 +38,23 @@ struct Draft {
     std::optional<std::string> path;
     std::optional<mode_t> mode;
     std::optional<std::string> group;
+    std::optional<std::string> metrics_path;
+    std::optional<mode_t> metrics_mode;
+    std::optional<std::string> metrics_group;
     log::Level log_level = log::Level::Info;
     std::uint64_t descriptors = 0;
 };
 
-bool set_path(Draft& draft, const Value& value) {
+bool read_path(std::optional<std::string>& path, const Value& value) {
     const auto* text = std::get_if<std::string>(&value);
     if (text == nullptr || text->empty() || text->front() != '/' || text->find('\0') != std::string::npos) {
         return false;
     }
-    draft.path = *text;
+    path = *text;
     return true;
 }
 
-bool set_mode(Draft& draft, const Value& value) {
+bool read_mode(std::optional<mode_t>& read, const Value& value) {
     std::int64_t mode = -1;
     if (const auto* text = std::get_if<std::string>(&value)) {
         const auto [end, failed] = std::from_chars(text->data(), text->data() + text->size(), mode, 8);
@@ -66,17 +69,31 @@ bool set_mode(Draft& draft, const Value& value) {
     if (mode < 0 || mode > 0777) {
         return false;
     }
-    draft.mode = static_cast<mode_t>(mode);
+    read = static_cast<mode_t>(mode);
     return true;
 }
 
-bool set_group(Draft& draft, const Value& value) {
+bool read_group(std::optional<std::string>& group, const Value& value) {
     const auto* text = std::get_if<std::string>(&value);
     if (text == nullptr || (!text->empty() && ::getgrnam(text->c_str()) == nullptr)) {
         return false;
     }
-    draft.group = *text;
+    group = *text;
     return true;
+}
+
+bool set_path(Draft& draft, const Value& value) { return read_path(draft.path, value); }
+bool set_mode(Draft& draft, const Value& value) { return read_mode(draft.mode, value); }
+bool set_group(Draft& draft, const Value& value) { return read_group(draft.group, value); }
+bool set_metrics_mode(Draft& draft, const Value& value) { return read_mode(draft.metrics_mode, value); }
+bool set_metrics_group(Draft& draft, const Value& value) { return read_group(draft.metrics_group, value); }
+
+bool set_metrics_path(Draft& draft, const Value& value) {
+    if (const auto* text = std::get_if<std::string>(&value); text != nullptr && text->empty()) {
+        draft.metrics_path.emplace();
+        return true;
+    }
+    return read_path(draft.metrics_path, value);
 }
 
 bool set_log_level(Draft& draft, const Value& value) {
@@ -114,18 +131,25 @@ struct Key {
     bool (*set)(Draft&, const Value&);
 };
 
-constexpr std::array<Key, 5> kKeys = {{
+constexpr auto kKeys = std::to_array<Key>({
     {"socket.path", "/run/hurray/hurrayd.sock for the system's daemon, else $XDG_RUNTIME_DIR/hurray/hurrayd.sock",
      "path", "where clients connect", "an absolute path without NUL", set_path},
     {"socket.mode", "\"0660\" for the system's daemon, else \"0600\"", "octal",
      "permissions of the socket: who may connect", "an octal mode up to \"0777\", or 0o777", set_mode},
     {"socket.group", "\"hurray\" for the system's daemon if there is such a group, else \"\"", "group",
      "group of the socket; \"\": leave it", "the name of a group of this system, or \"\"", set_group},
+    {"metrics.path", "socket.path with -metrics.sock for .sock", "path",
+     "where metrics are to be had (HTTP over a Unix socket); \"\": nowhere", "an absolute path without NUL, or \"\"",
+     set_metrics_path},
+    {"metrics.mode", "\"0600\"", "octal", "permissions of that socket: who may read them",
+     "an octal mode up to \"0777\", or 0o777", set_metrics_mode},
+    {"metrics.group", "\"\"", "group", "group of that socket; \"\": leave it",
+     "the name of a group of this system, or \"\"", set_metrics_group},
     {"log.level", "\"info\"", "", "least important lines that are written", "debug, info, warning, error",
      set_log_level},
     {"limits.descriptors", "0", "count", "most file descriptors to have open; 0: all that the system allows",
      "0, or 16 to 1000000000", set_descriptors},
-}};
+});
 
 std::string show(const Value& value) {
     if (const auto* text = std::get_if<std::string>(&value)) {
@@ -236,6 +260,14 @@ Environment Environment::current() {
     return environment;
 }
 
+std::string metrics_path_beside(std::string_view socket_path) {
+    constexpr std::string_view kEnding = ".sock";
+    if (socket_path.ends_with(kEnding)) {
+        socket_path.remove_suffix(kEnding.size());
+    }
+    return std::string(socket_path) + "-metrics.sock";
+}
+
 hurray::Result<Config> load_config(const CommandLine& line, const Environment& environment) {
     Draft draft;
     if (line.config_file || ::access(kDefaultConfigFile, F_OK) == 0) {
@@ -279,6 +311,13 @@ hurray::Result<Config> load_config(const CommandLine& line, const Environment& e
     const std::string group = draft.group.value_or(is_users_own ? "" : "hurray");
     if (const struct group* known = group.empty() ? nullptr : ::getgrnam(group.c_str())) {
         config.socket.group = known->gr_gid;
+    }
+    config.metrics.path = draft.metrics_path.value_or(metrics_path_beside(config.socket.path));
+    config.metrics.is_explicit = draft.metrics_path.has_value();
+    config.metrics.mode = draft.metrics_mode.value_or(0600);
+    const std::string metrics_group = draft.metrics_group.value_or("");
+    if (const struct group* known = metrics_group.empty() ? nullptr : ::getgrnam(metrics_group.c_str())) {
+        config.metrics.group = known->gr_gid;
     }
     return config;
 }

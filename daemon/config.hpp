@@ -3,8 +3,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "daemon/log.hpp"
+#include "daemon/metrics_server.hpp"
 #include "daemon/server.hpp"
 #include "libhurray/base/result.hpp"
 
@@ -13,6 +15,7 @@ namespace hurrayd {
 /// What the daemon runs with. Read once, at the start.
 struct Config {
     SocketOptions socket;
+    MetricsOptions metrics;
     log::Level log_level = log::Level::Info;
     /// Most descriptors to have open; 0: as many as the system lets us.
     std::uint64_t descriptors = 0;
@@ -35,6 +38,10 @@ struct CommandLine {
     std::optional<std::string> socket;
     std::optional<std::string> log_level;
 };
+
+/// Where metrics are to be had if nothing else is said: /run/hurray/hurrayd-metrics.sock for /run/hurray/hurrayd.sock.
+/// hurrayctl follows the same rule.
+[[nodiscard]] std::string metrics_path_beside(std::string_view socket_path);
 
 /// Puts the configuration together: defaults < file < environment < command line. Without `config_file` the default file
 /// is read if it is there.

@@ -69,6 +69,7 @@ hurray::Result<void> Dispatcher::handle(Peer& peer, std::span<const std::byte> p
     }
 
     wire::Request& request = *decoded;
+    ++requests_[request.message.index()];
     if (std::holds_alternative<wire::Hello>(request.message)) {
         return greet(peer, request, out);
     }

@@ -1,10 +1,12 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
+#include <variant>
 
 #include "daemon/outbox.hpp"
 #include "daemon/registry.hpp"
@@ -46,6 +48,10 @@ class Dispatcher {
     [[nodiscard]] hurray::Result<void> handle(Peer& peer, std::span<const std::byte> packet,
                                               hurray::wire::Received& received, std::uint64_t now_ms, Outbox& out);
 
+    /// Requests that could be read, since the start, by their place in wire::RequestMessage.
+    using Requests = std::array<std::uint64_t, std::variant_size_v<hurray::wire::RequestMessage>>;
+    [[nodiscard]] const Requests& requests() const noexcept { return requests_; }
+
   private:
     [[nodiscard]] hurray::Result<void> greet(Peer& peer, const hurray::wire::Request& request, Outbox& out);
     void publish(const Peer& peer, std::uint64_t request_id, hurray::wire::Publish& publish,
@@ -55,6 +61,7 @@ class Dispatcher {
     SegmentTable& segments_;
     hurray::wire::Id16 instance_;
     std::uint64_t started_ms_;
+    Requests requests_{};
 };
 
 }  // namespace hurrayd

@@ -1,25 +1,30 @@
 #include "daemon/log.hpp"
 
-#include <algorithm>
-#include <array>
+#include <atomic>
 #include <memory>
 #include <mutex>
 
-#include <poll.h>
 #include <unistd.h>
 
 #include <spdlog/sinks/base_sink.h>
 #include <spdlog/spdlog.h>
 
+#include "daemon/journal.hpp"
+
 namespace hurrayd::log {
 namespace {
+
+std::atomic<std::uint64_t> dropped_lines{0};
+Journal* the_journal = nullptr;
 
 class StderrSink final : public spdlog::sinks::base_sink<std::mutex> {
   protected:
     void sink_it_(const spdlog::details::log_msg& message) override {
         spdlog::memory_buf_t line;
         formatter_->format(message, line);
-        (void)write_or_drop(STDERR_FILENO, {line.data(), line.size()});
+        if (!write_or_drop(STDERR_FILENO, {line.data(), line.size()})) {
+            ++dropped_lines;
+        }
     }
     void flush_() override {}
 };
@@ -47,55 +52,31 @@ spdlog::level::level_enum to_spdlog(Level level) {
     return spdlog::level::info;
 }
 
-bool is_plain(char c) { return c > ' ' && c < '\x7f' && c != '"' && c != '\\' && c != '='; }
-
 }  // namespace
-
-bool write_or_drop(int fd, std::string_view line) noexcept {
-    constexpr std::size_t kMostBytes = 4096;  // PIPE_BUF
-    pollfd room{fd, POLLOUT, 0};
-    if (::poll(&room, 1, 0) != 1 || (room.revents & POLLOUT) == 0) {
-        return false;
-    }
-    const std::size_t size = std::min(line.size(), kMostBytes);
-    return ::write(fd, line.data(), size) == static_cast<ssize_t>(size);
-}
 
 void set_level(Level level) { logger().set_level(to_spdlog(level)); }
 
-std::string as_value(std::string_view text) {
-    if (!text.empty() && std::all_of(text.begin(), text.end(), is_plain)) {
-        return std::string(text);
-    }
-    constexpr std::array<char, 17> kDigits{"0123456789abcdef"};
-    std::string quoted = "\"";
-    for (const char c : text) {
-        const auto byte = static_cast<unsigned char>(c);
-        if (c == '"' || c == '\\') {
-            quoted += '\\';
-            quoted += c;
-        } else if (byte >= 0x20 && byte < 0x7f) {
-            quoted += c;
-        } else {
-            quoted += "\\x";
-            quoted += kDigits[byte >> 4];
-            quoted += kDigits[byte & 15];
-        }
-    }
-    return quoted += '"';
-}
+bool is_enabled(Level level) { return logger().should_log(to_spdlog(level)); }
 
-void write(Level level, std::string_view event, std::initializer_list<Field> fields) {
-    if (!logger().should_log(to_spdlog(level))) {
+void use_journal(Journal* journal) { the_journal = journal; }
+
+std::uint64_t dropped() noexcept { return dropped_lines; }
+
+void write(Level level, std::string_view event, std::span<const Field> fields) {
+    if (!is_enabled(level)) {
         return;
     }
-    std::string line = "event=";
-    line += event;
-    for (const Field& field : fields) {
-        line += ' ';
-        line += field.key;
-        line += '=';
-        line += as_value(field.value);
+    const std::string line = hurray::log_line(event, fields);
+    if (the_journal != nullptr) {
+        switch (the_journal->send(level, line, event, fields)) {
+            case Journal::Sent::Done:
+                return;
+            case Journal::Sent::NoRoom:
+                ++dropped_lines;
+                return;
+            case Journal::Sent::NobodyThere:
+                break;  // stderr leads to the same journal, once that is there again
+        }
     }
     logger().log(to_spdlog(level), spdlog::string_view_t(line.data(), line.size()));
 }

@@ -3,15 +3,21 @@
 #include <cstdlib>
 #include <exception>
 #include <iostream>
+#include <memory>
+#include <optional>
 #include <string>
 
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 
 #include "daemon/asio.hpp"
 #include "daemon/config.hpp"
+#include "daemon/journal.hpp"
 #include "daemon/log.hpp"
+#include "daemon/metrics.hpp"
+#include "daemon/metrics_server.hpp"
 #include "daemon/server.hpp"
 #include "daemon/service_manager.hpp"
 #include "daemon/signals.hpp"
@@ -35,6 +41,8 @@ void raise_descriptor_limit(std::uint64_t cap) {
 int serve(const hurrayd::Config& config) {
     namespace log = hurrayd::log;
     log::set_level(config.log_level);
+    std::optional<hurrayd::Journal> journal = hurrayd::Journal::behind(STDERR_FILENO);
+    log::use_journal(journal ? &*journal : nullptr);
     raise_descriptor_limit(config.descriptors);
     std::signal(SIGPIPE, SIG_IGN);  // whoever reads our log may leave before us
 
@@ -44,16 +52,35 @@ int serve(const hurrayd::Config& config) {
         log::error("start_failed", {{"reason", server.error().message}});
         return kExitRefused;
     }
-    auto signals = hurrayd::Signals::wait(io, [&server](int signal) {
+    std::unique_ptr<hurrayd::MetricsServer> metrics;
+    if (!config.metrics.path.empty()) {
+        auto opened = hurrayd::MetricsServer::open(io, config.metrics,
+                                                   [&server] { return hurrayd::expose((*server)->metrics()); });
+        if (opened) {
+            metrics = std::move(*opened);
+        } else if (config.metrics.is_explicit) {
+            log::error("start_failed", {{"reason", opened.error().message}});
+            return kExitRefused;
+        } else {
+            // Nobody asked for it: no reason not to serve.
+            log::warning("no_metrics", {{"reason", opened.error().message}});
+        }
+    }
+    auto signals = hurrayd::Signals::wait(io, [&server, &metrics](int signal) {
         log::info("stopping", {{"signal", signal}});
         hurrayd::service_manager::stopping();
         (*server)->stop();
+        if (metrics) {
+            metrics->stop();
+        }
     });
     if (!signals) {
         log::error("start_failed", {{"reason", signals.error().message}});
         return kExitRefused;
     }
-    log::info("serving", {{"socket", config.socket.path}, {"version", hurrayd::kVersion}});
+    log::info("serving", {{"socket", config.socket.path},
+                          {"metrics", metrics ? config.metrics.path : ""},
+                          {"version", hurrayd::kVersion}});
     hurrayd::service_manager::ready();
     try {
         io.run();
@@ -67,6 +94,7 @@ int serve(const hurrayd::Config& config) {
         std::_Exit(kExitRefused);
     }
     log::info("ended", {});
+    log::use_journal(nullptr);
     return 0;
 }
 
@@ -82,7 +110,7 @@ int main(int argc, char** argv) {
             std::string("Configuration file in TOML (default: ") + hurrayd::kDefaultConfigFile + ", if it is there)");
         app.add_option("--log-level", line.log_level, "debug, info, warning or error (over log.level)");
         app.set_version_flag("--version", "hurrayd " + std::string(hurrayd::kVersion));
-        app.footer("Keys of the configuration file, tables written as [socket], [log], [limits]:\n" +
+        app.footer("Keys of the configuration file, tables written as [socket], [metrics], [log], [limits]:\n" +
                    hurrayd::describe_keys() +
                    "\nEnvironment: HURRAY_SOCKET (over the file), NOTIFY_SOCKET (told when clients are served).\n"
                    "Signals: SIGTERM and SIGINT end it cleanly.\n"

@@ -51,6 +51,15 @@ bool Outbound::idle(SessionNumber session) const noexcept {
     return found != peers_.end() && found->second.queue.empty() && found->second.aside.empty();
 }
 
+Outbound::Queued Outbound::queued() const noexcept {
+    Queued sum;
+    for (const auto& [number, peer] : peers_) {
+        sum.packets += peer.queue.size() + peer.aside.size();
+        sum.bytes += peer.bytes + peer.aside_bytes;
+    }
+    return sum;
+}
+
 bool Outbound::is_sent(const Place& place) const noexcept {
     const auto found = peers_.find(place.session.value);
     return found == peers_.end() || found->second.broken || found->second.sent >= place.number;

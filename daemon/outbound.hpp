@@ -90,6 +90,13 @@ class Outbound {
     /// Whether nothing is queued for it.
     [[nodiscard]] bool idle(SessionNumber session) const noexcept;
 
+    /// What waits for its turn, over all sessions. Costs a look at each.
+    struct Queued {
+        std::uint64_t packets = 0;
+        std::uint64_t bytes = 0;
+    };
+    [[nodiscard]] Queued queued() const noexcept;
+
   private:
     /// The `number`th packet in a session's own order.
     struct Place {

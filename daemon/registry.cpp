@@ -249,6 +249,7 @@ void Registry::publish(SessionNumber from, std::uint64_t request_id, Publication
     everything_.emplace(place, &capsule);
     Totals& use = count(id.uid);
     ++use.capsules;
+    ++history_.published;
     use.bytes += capsule.segment_bytes;
     use.descriptors += capsule.publication.stored.size();
 
@@ -448,6 +449,7 @@ void Registry::grant(Session& consumer, std::uint64_t request_id, std::uint64_t 
     capsule.leases.push_back(lease);
     ++capsule.open_leases;
     ++count(consumer.identity.uid).leases;
+    ++history_.leases_opened;
 
     const std::size_t opened = out.packets.size();
     out.send(capsule.producer->number, 0,
@@ -564,6 +566,7 @@ void Registry::close_lease(Lease& lease, wire::LeaseEvent::What what, Outbox& ou
     }
     holder.leases.erase(number);
     --count(holder.identity.uid).leases;
+    ++(what == wire::LeaseEvent::What::Lost ? history_.leases_lost : history_.leases_released);
     end_if_unused(capsule, out);
 }
 
@@ -805,8 +808,9 @@ void Registry::status(SessionNumber from, std::uint64_t request_id, std::string_
                       std::uint64_t uptime_ms, Outbox& out) const {
     const Identity& asker = session(from).identity;
     wire::StatusReply reply;
-    const auto add = [&reply](std::uint32_t uid, const Totals& use) {
-        const std::array<std::pair<const char*, std::uint64_t>, 8> uses = {{{"clients", use.clients},
+    const auto add = [&](std::uint32_t uid, const Totals& use) {
+        const std::uint64_t others = use.clients - (uid == asker.uid ? 1 : 0);
+        const std::array<std::pair<const char*, std::uint64_t>, 8> uses = {{{"clients", others},
                                                                             {"capsules", use.capsules},
                                                                             {"names", use.names},
                                                                             {"bytes", use.bytes},

@@ -137,6 +137,19 @@ class Registry {
     };
     [[nodiscard]] Totals totals() const noexcept;
 
+    /// What has happened since the start. As many leases were opened as ended and are held, together.
+    struct History {
+        std::uint64_t published = 0;  ///< capsules
+        std::uint64_t leases_opened = 0;
+        std::uint64_t leases_released = 0;
+        std::uint64_t leases_lost = 0;
+    };
+    [[nodiscard]] const History& history() const noexcept { return history_; }
+
+    /// Compares all that is known twice, by walking through everything: counts, lists, indices. What does not agree is a bug, and
+    /// ends the process (HURRAY_CHECK). For tests and fuzzing.
+    void check_consistency() const;
+
   private:
     struct Session;
     struct Capsule;
@@ -272,6 +285,7 @@ class Registry {
     std::multimap<std::uint64_t, Waiter*> exact_waiters_;           // by the version they wait for
     std::unordered_map<std::string, WatchList, NameHash> watches_;  // by pattern
     std::map<std::uint32_t, Totals> uses_;
+    History history_;
 };
 
 }  // namespace hurrayd

@@ -16,6 +16,7 @@
 
 #include "daemon/log.hpp"
 #include "libhurray/base/check.hpp"
+#include "libhurray/base/errc_name.hpp"
 #include "proto/wire/codec.hpp"
 
 namespace hurrayd {
@@ -37,8 +38,6 @@ constexpr std::chrono::milliseconds kRetryPause{10};
 constexpr std::chrono::milliseconds kStalledPause{250};
 /// A connection costs two descriptors; whoever takes one says Hello in this time. Local clients need microseconds.
 constexpr std::chrono::seconds kHelloTime{5};
-/// Warnings about what peers did, in a minute; what is beyond is written from debug on, so that no peer fills the log.
-constexpr int kWarningsAMinute = 60;
 
 tl::unexpected<hurray::Error> refuse_os(const std::string& what, int error) {
     return hurray::fail_os(Errc::Internal, error, what + ": " + std::strerror(error));
@@ -55,9 +54,27 @@ std::uint64_t realtime_ns() {
     return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
 }
 
+/// In place of a user where the kernel names none: the number that chown takes for nobody.
+constexpr auto kNobody = static_cast<std::uint32_t>(-1);
+
 UniqueFd open_spare() { return UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC)); }
 
 UniqueFd make_socket() { return UniqueFd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)); }
+
+/// What an administrator should see is a warning; what is part of an ordinary life can be looked at.
+log::Level level_of(const hurray::Error& refusal) {
+    switch (refusal.code) {
+        case Errc::Limit:
+        case Errc::OverQuota:
+            return log::Level::Warning;
+        case Errc::NotFound:
+        case Errc::TimedOut:
+        case Errc::Closed:
+            return log::Level::Debug;
+        default:
+            return log::Level::Info;
+    }
+}
 
 /// Whether somebody listens at `address`. A socket whose listener is gone refuses.
 bool is_served(const sockaddr_un& address) {
@@ -172,6 +189,8 @@ Server::Server(asio::io_context& io, Endpoint endpoint, const wire::Id16& instan
       retry_(io),
       stalled_(io),
       hello_(io),
+      peer_log_(io),
+      start_time_(static_cast<double>(realtime_ns()) * 1e-9),
       registry_(realtime_ns()),
       outbound_(segments_, *this),
       dispatcher_(registry_, segments_, instance, steady_ms()) {
@@ -200,16 +219,33 @@ void Server::stop() {
     for (const auto& [number, session] : sessions_) {
         outbox_.send({number}, 0, wire::Closing{{Errc::Closed, "hurrayd ends"}});
     }
-    outbound_.deliver(outbox_);
+    deliver();
     for (const auto& [number, session] : sessions_) {
         session->close();
         outbound_.remove({number});
     }
     sessions_.clear();
     broken_.clear();
+    peer_log_.stop();
 }
 
 Server::Held Server::held() const noexcept { return {registry_.totals(), sessions_.size(), segments_.size()}; }
+
+Metrics Server::metrics() const {
+    const Outbound::Queued queued = outbound_.queued();
+    return {.totals = registry_.totals(),
+            .history = registry_.history(),
+            .requests = dispatcher_.requests(),
+            .traffic = traffic_,
+            .connections = sessions_.size(),
+            .queued_packets = queued.packets,
+            .queued_bytes = queued.bytes,
+            .log_lines_suppressed = peer_log_.suppressed(),
+            .log_lines_dropped = log::dropped(),
+            .open_descriptors = count_open_descriptors(),
+            .max_descriptors = max_open_descriptors(),
+            .start_time = start_time_};
+}
 
 // ---- Coming in ------------------------------------------------------------------------------------------------------
 
@@ -228,8 +264,7 @@ void Server::accept_batch() {
             try {
                 admit(std::move(socket));
             } catch (const boost::system::system_error& failure) {  // from the event loop, before anything else is done
-                log::write(may_warn() ? log::Level::Warning : log::Level::Debug, "accept_failed",
-                           {{"reason", failure.what()}});
+                peer_log_.write(log::Level::Warning, "accept_failed", kNobody, {{"reason", failure.what()}});
             }
             continue;
         }
@@ -262,30 +297,22 @@ void Server::turn_away() {
     {
         const UniqueFd socket(::accept4(listener_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
         if (socket) {
-            tell_full(socket.get());
+            const auto credentials = peer_credentials(socket.get());
+            tell_full(socket.get(), credentials ? credentials->uid : kNobody);
         }
     }
     spare_ = open_spare();
 }
 
-void Server::tell_full(int socket) {
+void Server::tell_full(int socket, std::uint32_t uid) {
     hurray::Error error{Errc::Limit, "hurrayd has no file descriptor left for another client"};
     error.limit_name = "limits.descriptors";
     std::string bytes;
-    wire::encode(wire::Packet{0, wire::Closing{std::move(error)}}, bytes);
+    wire::encode(wire::Packet{0, wire::Closing{error}}, bytes);
     (void)wire::send_packet(socket, std::as_bytes(std::span(bytes)), {});
-    log::write(may_warn() ? log::Level::Warning : log::Level::Debug, "client_turned_away",
-               {{"reason", "no file descriptor left"}});
-}
-
-/// Whether one more line about a peer may be a warning.
-bool Server::may_warn() {
-    const auto now = std::chrono::steady_clock::now();
-    if (now - warnings_since_ >= std::chrono::minutes(1)) {
-        warnings_since_ = now;
-        warnings_ = 0;
-    }
-    return warnings_++ < kWarningsAMinute;
+    ++traffic_.turned_away;
+    traffic_.count(error);
+    peer_log_.write(log::Level::Warning, "client_turned_away", uid, {{"reason", "no file descriptor left"}});
 }
 
 void Server::admit(UniqueFd socket) {
@@ -296,7 +323,7 @@ void Server::admit(UniqueFd socket) {
     UniqueFd pidfd = peer_pidfd(socket.get());
     if (!pidfd && (errno == EMFILE || errno == ENFILE)) {
         // Without it the death of this client could stay unseen.
-        tell_full(socket.get());
+        tell_full(socket.get(), credentials->uid);
         return;
     }
     if (!pidfd && !std::exchange(told_no_pidfd_, true)) {
@@ -304,6 +331,7 @@ void Server::admit(UniqueFd socket) {
                      {{"reason", std::strerror(errno)},
                       {"effect", "the death of a process shows only when all copies of its socket close"}});
     }
+    ++traffic_.accepted;
     const SessionNumber number{next_session_++};
     auto session = std::make_shared<Session>(io_, static_cast<Session::Owner&>(*this), std::move(socket),
                                              std::move(pidfd), Dispatcher::Peer{number, *credentials, false, {}});
@@ -335,7 +363,7 @@ void Server::cut_ungreeted() {
         const auto found = sessions_.find(number.value);
         if (found != sessions_.end() && !found->second->peer().greeted) {
             outbox_.send(number, 0, wire::Closing{{Errc::TimedOut, "no Hello came in time"}});
-            outbound_.deliver(outbox_);
+            deliver();
             end_session(number, "said no Hello in time", true);
         }
     }
@@ -358,14 +386,10 @@ void Server::on_packet(Session& session, std::span<const std::byte> packet, wire
         fault = handled.error().message;
     }
     if (!was_greeted && session.peer().greeted) {
-        const Dispatcher::Peer& peer = session.peer();
-        log::debug("session_opened", {{"session", number.value},
-                                      {"uid", peer.credentials.uid},
-                                      {"pid", peer.credentials.pid},
-                                      {"client", peer.label}});
+        peer_log_.write(log::Level::Info, "session_opened", session.peer());
     }
     received.fds.clear();  // what was not kept is closed before the answer goes out
-    outbound_.deliver(outbox_);
+    deliver();
     if (fault) {
         end_session(number, *fault, true);
     } else if (registry_.has_snapshots(number)) {
@@ -382,6 +406,41 @@ void Server::on_writable(Session& session) {
 void Server::on_end(Session& session, std::string_view reason) {
     end_session(session.number(), reason, false);
     finish_step();
+}
+
+/// Sends what the outbox holds, and keeps account of what is refused in it.
+void Server::deliver() {
+    for (const Outgoing& outgoing : outbox_.packets) {
+        if (const auto* error = std::get_if<hurray::Error>(&outgoing.packet.message)) {
+            note_refusal(outgoing.to, *error);
+        } else if (const auto* closing = std::get_if<wire::Closing>(&outgoing.packet.message)) {
+            traffic_.count(closing->error);  // the cut that follows has a line of its own
+        }
+    }
+    outbound_.deliver(outbox_);
+}
+
+void Server::note_refusal(SessionNumber number, const hurray::Error& error) {
+    traffic_.count(error);
+    const log::Level level = level_of(error);
+    const auto found = sessions_.find(number.value);
+    if (found == sessions_.end() || !log::is_enabled(level)) {
+        return;
+    }
+    // Not the message, which may hold a name.
+    const Dispatcher::Peer& peer = found->second->peer();
+    if (error.limit_name.empty()) {
+        peer_log_.write(level, "request_refused", peer,
+                        {{"status", hurray::errc_name(error.code)}, {"field", error.field}});
+    } else {
+        peer_log_.write(level, "request_refused", peer,
+                        {{"status", hurray::errc_name(error.code)},
+                         {"field", error.field},
+                         {"limit_name", error.limit_name},
+                         {"limit", error.limit},
+                         {"in_use", error.in_use},
+                         {"value", error.value}});
+    }
 }
 
 void Server::want_writable(SessionNumber session) {
@@ -402,20 +461,20 @@ void Server::end_session(SessionNumber number, std::string_view reason, bool is_
     snapshotting_.erase(number);
     const Dispatcher::Peer& peer = session->peer();
     if (peer.greeted || is_fault) {
-        log::write(is_fault && may_warn() ? log::Level::Warning : log::Level::Debug,
-                   is_fault ? "session_cut" : "session_ended",
-                   {{"session", number.value},
-                    {"uid", peer.credentials.uid},
-                    {"pid", peer.credentials.pid},
-                    {"client", peer.label},
-                    {"reason", reason}});
+        peer_log_.write(is_fault ? log::Level::Warning : log::Level::Info, is_fault ? "session_cut" : "session_ended",
+                        peer, {{"reason", reason}});
     }
+    ++(is_fault ? traffic_.cut : traffic_.left);
     // First what waited for it, then what its end sets off: a grant goes out before the news that its producer is lost.
     outbound_.remove(number);
     session->close();
     if (peer.greeted) {
+        const std::uint64_t lost_before = registry_.history().leases_lost;
         registry_.end_session(number, outbox_);
-        outbound_.deliver(outbox_);
+        deliver();
+        if (const std::uint64_t lost = registry_.history().leases_lost - lost_before; lost != 0) {
+            peer_log_.write(log::Level::Info, "leases_lost", peer, {{"leases", lost}});
+        }
     }
 }
 
@@ -451,7 +510,7 @@ void Server::pump_snapshots() {
     for (auto at = snapshotting_.begin(); at != snapshotting_.end();) {
         if (outbound_.idle(*at)) {
             registry_.continue_snapshots(*at, outbox_);
-            outbound_.deliver(outbox_);
+            deliver();
             if (!registry_.has_snapshots(*at)) {
                 at = snapshotting_.erase(at);
                 continue;
@@ -489,7 +548,7 @@ void Server::arm_deadline() {
         }
         armed_deadline_ms_.reset();
         registry_.expire(steady_ms() - 1, outbox_);
-        outbound_.deliver(outbox_);
+        deliver();
         finish_step();
     });
 }

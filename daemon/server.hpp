@@ -17,7 +17,9 @@
 
 #include "daemon/asio.hpp"
 #include "daemon/dispatcher.hpp"
+#include "daemon/metrics.hpp"
 #include "daemon/outbound.hpp"
+#include "daemon/peer_log.hpp"
 #include "daemon/registry.hpp"
 #include "daemon/segments.hpp"
 #include "daemon/session.hpp"
@@ -62,6 +64,9 @@ class Server final : private Session::Owner, private Outbound::Listener {
     };
     [[nodiscard]] Held held() const noexcept;
 
+    /// What is told about the daemon, of this moment. A loan of what counts on.
+    [[nodiscard]] Metrics metrics() const;
+
   private:
     struct Endpoint {
         std::string path;
@@ -85,7 +90,7 @@ class Server final : private Session::Owner, private Outbound::Listener {
     void accept_batch();
     void admit(hurray::UniqueFd socket);
     void turn_away();
-    void tell_full(int socket);
+    void tell_full(int socket, std::uint32_t uid);
     void end_session(SessionNumber number, std::string_view reason, bool is_fault);
     void end_broken();
     void finish_step();
@@ -95,7 +100,8 @@ class Server final : private Session::Owner, private Outbound::Listener {
     void arm_stalled();
     void arm_hello();
     void cut_ungreeted();
-    [[nodiscard]] bool may_warn();
+    void deliver();
+    void note_refusal(SessionNumber session, const hurray::Error& error);
 
     asio::io_context& io_;
     Endpoint endpoint_;
@@ -112,8 +118,9 @@ class Server final : private Session::Owner, private Outbound::Listener {
     std::deque<std::pair<std::chrono::steady_clock::time_point, SessionNumber>> ungreeted_;
     asio::steady_timer hello_;
     bool hello_armed_ = false;
-    std::chrono::steady_clock::time_point warnings_since_;
-    int warnings_ = 0;  ///< about peers, since then
+    PeerLog peer_log_;
+    Traffic traffic_;
+    const double start_time_;  ///< seconds since 1970
 
     SegmentTable segments_;
     Registry registry_;

@@ -7,13 +7,25 @@
 
 #include "hurray.h"
 
+#include "client/log.hpp"
+#include "libhurray/base/errc_name.hpp"
 #include "libhurray/base/result.hpp"
 
 namespace hurray::client::abi {
 
+/// What a program reckons with when it makes the call.
+[[nodiscard]] constexpr bool is_ordinary(HurrayStatus status) noexcept {
+    return status == HURRAY_ERR_NOT_FOUND || status == HURRAY_ERR_TIMED_OUT || status == HURRAY_ERR_WOULD_BLOCK ||
+           status == HURRAY_ERR_CLOSED || status == HURRAY_ERR_INTERRUPTED;
+}
+
 [[nodiscard]] inline HurrayStatus report(HurrayStatus status, const char* function,
                                          const std::string& message) noexcept {
     try {
+        if (const auto level = is_ordinary(status) ? log::Level::Debug : log::Level::Warning; log::is_enabled(level)) {
+            log::write(level, "call_failed",
+                       {{"call", function}, {"status", errc_name(static_cast<Errc>(status))}, {"message", message}});
+        }
         hurray_last_error_set((std::string(function) + ": " + message).c_str());
     } catch (const std::bad_alloc&) {
         hurray_last_error_set("out of memory");

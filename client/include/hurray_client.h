@@ -30,6 +30,8 @@
  *      characters; longer ones are HURRAY_ERR_LIMIT, others HURRAY_ERR_INVALID_ARGUMENT. A pattern is a name, or a prefix that ends in '/', or empty for everything.
  *  C12 Where memory runs out on the client's own thread, or on a thread that reads for another one, the program goes on
  *      and the connection ends: HURRAY_ERR_CONNECTION_LOST, "out of memory". Events of that end may stay untold.
+ *  C13 The library prints nothing, unless $HURRAY_LOG names a level when a client connects: error, warning, info or debug.
+ *      Then lines go to stderr, and none ever waits for it to have room.
  *
  * Errors that nearly every call with a client can give, not repeated below: HURRAY_ERR_NULL_POINTER,
  * HURRAY_ERR_INVALID_ARGUMENT, HURRAY_ERR_CONNECTION_LOST, HURRAY_ERR_CLOSED (after hurray_client_close),

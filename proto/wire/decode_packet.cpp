@@ -141,6 +141,8 @@ Result<PacketMessage> read_attach_reply(std::string_view message, std::size_t fd
     std::string_view capsule;
     std::string_view name;
     std::string_view descriptor;
+    Parts segment_parts;
+    Parts placement_parts;
     for (Reader in = reader(message); in.next();) {
         switch (in.tag_and_type()) {
             case bytes(pb::AttachReply::kCapsuleFieldNumber):
@@ -154,6 +156,12 @@ Result<PacketMessage> read_attach_reply(std::string_view message, std::size_t fd
                 break;
             case bytes(pb::AttachReply::kDescriptorFieldNumber):
                 descriptor = read_bytes(in);
+                break;
+            case bytes(pb::AttachReply::kSegmentsFieldNumber):
+                segment_parts.push_back(read_bytes(in));
+                break;
+            case bytes(pb::AttachReply::kPlacementsFieldNumber):
+                placement_parts.push_back(read_bytes(in));
                 break;
             case bytes(pb::AttachReply::kAccessFieldNumber):
                 out.access = read_access(read_bytes(in));
@@ -177,7 +185,7 @@ Result<PacketMessage> read_attach_reply(std::string_view message, std::size_t fd
         return pass_on(checked_descriptor);
     }
     out.descriptor = std::move(*checked_descriptor);
-    auto segments = read_segments(message, pb::AttachReply::kSegmentsFieldNumber, "attach.segments");
+    auto segments = read_segments(segment_parts, "attach.segments");
     if (!segments) {
         return pass_on(segments);
     }
@@ -185,7 +193,7 @@ Result<PacketMessage> read_attach_reply(std::string_view message, std::size_t fd
     if (auto checked = check_fd_count(out.segments, fd_count, "attach.segments"); !checked) {
         return pass_on(checked);
     }
-    auto placements = read_placements(message, pb::AttachReply::kPlacementsFieldNumber, "attach.placements");
+    auto placements = read_placements(placement_parts, "attach.placements");
     if (!placements) {
         return pass_on(placements);
     }

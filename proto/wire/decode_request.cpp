@@ -92,6 +92,8 @@ Result<RequestMessage> read_publish(std::string_view message, std::size_t fd_cou
     std::string_view capsule;
     std::string_view name;
     std::string_view descriptor;
+    Parts segment_parts;
+    Parts placement_parts;
     PublishNotYet not_built;
     for (Reader in = reader(message); in.next();) {
         switch (in.tag_and_type()) {
@@ -103,6 +105,12 @@ Result<RequestMessage> read_publish(std::string_view message, std::size_t fd_cou
                 break;
             case bytes(pb::Publish::kDescriptorFieldNumber):
                 descriptor = read_bytes(in);
+                break;
+            case bytes(pb::Publish::kSegmentsFieldNumber):
+                segment_parts.push_back(read_bytes(in));
+                break;
+            case bytes(pb::Publish::kPlacementsFieldNumber):
+                placement_parts.push_back(read_bytes(in));
                 break;
             case bytes(pb::Publish::kAccessFieldNumber):
                 not_built.access = true;
@@ -154,7 +162,7 @@ Result<RequestMessage> read_publish(std::string_view message, std::size_t fd_cou
         return pass_on(checked_descriptor);
     }
     out.descriptor = std::move(*checked_descriptor);
-    auto segments = read_segments(message, pb::Publish::kSegmentsFieldNumber, kSegments);
+    auto segments = read_segments(segment_parts, kSegments);
     if (!segments) {
         return pass_on(segments);
     }
@@ -170,7 +178,7 @@ Result<RequestMessage> read_publish(std::string_view message, std::size_t fd_cou
     if (auto checked = check_fd_count(out.segments, fd_count, kSegments); !checked) {
         return pass_on(checked);
     }
-    auto placements = read_placements(message, pb::Publish::kPlacementsFieldNumber, "publish.placements");
+    auto placements = read_placements(placement_parts, "publish.placements");
     if (!placements) {
         return pass_on(placements);
     }

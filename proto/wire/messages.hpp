@@ -168,6 +168,10 @@ struct StatusRequest {};
 using RequestMessage =
     std::variant<Hello, Publish, Attach, Release, Cancel, Withdraw, List, Watch, Unwatch, StatusRequest>;
 
+/// What each is called, for logs and metrics; by its place above.
+inline constexpr std::array<const char*, std::variant_size_v<RequestMessage>> kRequestNames = {
+    "hello", "publish", "attach", "release", "cancel", "withdraw", "list", "watch", "unwatch", "status"};
+
 struct Request {
     std::uint64_t request_id = 0;
     std::optional<std::uint64_t> timeout_ms;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <iterator>
 #include <optional>
 
 #include "proto/wire/codec.hpp"
@@ -10,15 +11,6 @@
 
 namespace hurray::wire {
 namespace {
-
-std::size_t count_fields(std::string_view message, int field) {
-    std::size_t count = 0;
-    for (Reader in = reader(message); in.next();) {
-        count += in.tag_and_type() == bytes(field) ? 1 : 0;
-        in.skip();
-    }
-    return count;
-}
 
 /// The first segment whose number another one before it has.
 std::optional<std::size_t> repeated_number(const std::vector<Segment>& segments) {
@@ -157,20 +149,15 @@ Result<std::string> read_optional_name(std::string_view bytes, const Path& path)
     return std::string(bytes);
 }
 
-Result<std::vector<Segment>> read_segments(std::string_view message, int field, std::string_view path_head) {
-    const std::size_t count = count_fields(message, field);
-    if (count > kMaxSegments) {
-        return over_limit({path_head}, "segments", kMaxSegments, count, "the capsule", "segments",
+Result<std::vector<Segment>> read_segments(const Parts& parts, std::string_view path_head) {
+    if (parts.size() > kMaxSegments) {
+        return over_limit({path_head}, "segments", kMaxSegments, parts.size(), "the capsule", "segments",
                           ": let several buffers share a segment");
     }
     std::vector<Segment> segments;
-    segments.reserve(count);
-    for (Reader in = reader(message); in.next();) {
-        if (in.tag_and_type() != bytes(field)) {
-            in.skip();
-            continue;
-        }
-        auto segment = read_segment(read_bytes(in), {path_head, segments.size()});
+    segments.reserve(parts.size());
+    for (const std::string_view part : parts) {
+        auto segment = read_segment(part, {path_head, segments.size()});
         if (!segment) {
             return pass_on(segment);
         }
@@ -184,20 +171,13 @@ Result<std::vector<Segment>> read_segments(std::string_view message, int field, 
     return segments;
 }
 
-Result<std::vector<Placement>> read_placements(std::string_view message, int field, std::string_view path_head) {
-    const std::size_t count = count_fields(message, field);
-    if (count > kMaxBuffers) {
-        return over_limit({path_head}, "buffers", kMaxBuffers, count, "the capsule", "placements");
+Result<std::vector<Placement>> read_placements(const Parts& parts, std::string_view path_head) {
+    if (parts.size() > kMaxBuffers) {
+        return over_limit({path_head}, "buffers", kMaxBuffers, parts.size(), "the capsule", "placements");
     }
     std::vector<Placement> placements;
-    placements.reserve(count);
-    for (Reader in = reader(message); in.next();) {
-        if (in.tag_and_type() == bytes(field)) {
-            placements.push_back(read_placement(read_bytes(in)));
-        } else {
-            in.skip();
-        }
-    }
+    placements.reserve(parts.size());
+    std::transform(parts.begin(), parts.end(), std::back_inserter(placements), read_placement);
     return placements;
 }
 

@@ -5,6 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include <boost/container/small_vector.hpp>
+
 #include "libhurray/base/result.hpp"
 #include "proto/wire/faults.hpp"
 #include "proto/wire/fields.hpp"
@@ -28,11 +30,12 @@ namespace hurray::wire {
 /// Of a message that may have a name: empty, or one that obeys the rules.
 [[nodiscard]] Result<std::string> read_optional_name(std::string_view bytes, const Path& path);
 
-/// All fields `field` of `message`, which is at `path_head`.
-[[nodiscard]] Result<std::vector<Segment>> read_segments(std::string_view message, int field,
-                                                         std::string_view path_head);
-[[nodiscard]] Result<std::vector<Placement>> read_placements(std::string_view message, int field,
-                                                             std::string_view path_head);
+/// The bytes of each element of a repeated message. Most capsules have few.
+using Parts = boost::container::small_vector<std::string_view, 8>;
+
+/// `path_head` is that of the list.
+[[nodiscard]] Result<std::vector<Segment>> read_segments(const Parts& parts, std::string_view path_head);
+[[nodiscard]] Result<std::vector<Placement>> read_placements(const Parts& parts, std::string_view path_head);
 
 /// Whether as many descriptors came as the segments carry.
 [[nodiscard]] Result<void> check_fd_count(const std::vector<Segment>& segments, std::size_t fd_count,

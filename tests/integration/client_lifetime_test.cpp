@@ -182,7 +182,7 @@ TEST_F(Lifetime, KilledConsumersLeasesAreToldAsLostExactlyOnceEach) {
     EXPECT_EQ(log.count(HURRAY_EVENT_LEASE_LOST), static_cast<std::size_t>(count));
     EXPECT_EQ(log.count(HURRAY_EVENT_LEASE_RELEASED), 0U);
     EXPECT_EQ(used(producer, "leases"), 0U);
-    EXPECT_EQ(used(producer, "clients"), 1U);
+    EXPECT_EQ(used(producer, "clients"), 0U);
     EXPECT_EQ(daemon_.open_descriptors(), daemon_fds);
     EXPECT_LT(resident_bytes(daemon_.pid()), daemon_memory + (kIsSanitized ? 64U << 20 : 1U << 20));
 }

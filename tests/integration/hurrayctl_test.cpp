@@ -6,8 +6,10 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <pty.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -30,6 +32,8 @@
 #include <system_error>
 #include <utility>
 #include <vector>
+
+#include "tests/support/prometheus_text.hpp"
 
 namespace {
 
@@ -500,6 +504,43 @@ TEST_F(HurrayctlLookTest, StatusAsJsonHasTheFieldsOfTheReply) {
     EXPECT_TRUE(status["writing"].is_array());
     ASSERT_FALSE(status["uses"].empty());
     EXPECT_EQ(keys(status["uses"][0]), (std::set<std::string>{"name", "uid", "used", "limit"}));
+}
+
+TEST_F(HurrayctlLookTest, MetricsArePrintedAsACollectorReadsThem) {
+    hurray::Client client = connect();
+    publish(client, "camera/front");
+    const Outcome outcome = look({"metrics"});
+    EXPECT_EQ(outcome.code, 0) << outcome.errors;
+    const auto samples = hurray::test::read_prometheus_text(outcome.output);
+    EXPECT_EQ(samples.at("hurray_capsules"), 1);
+    EXPECT_EQ(samples.at("hurray_clients"), 1) << "who asks for metrics is no client";
+    const std::string beside = socket_.substr(0, socket_.size() - 5) + "-metrics.sock";
+    EXPECT_EQ(hurrayctl({"metrics", "--metrics-socket", beside}).code, 0);
+}
+
+TEST_F(HurrayctlTest, MetricsThatAreNotThereAreCode3AndNameThePath) {
+    const Outcome outcome = hurrayctl({"--socket", runtime_ / "none.sock", "metrics"});
+    EXPECT_EQ(outcome.code, 3);
+    EXPECT_EQ(outcome.output, "") << "nothing that a collector could read";
+    EXPECT_NE(outcome.errors.find((runtime_ / "none-metrics.sock").string()), std::string::npos) << outcome.errors;
+}
+
+TEST_F(HurrayctlTest, MetricsOfAnotherUserAreCode1) {
+    if (geteuid() == 0) {
+        GTEST_SKIP() << "root is never refused";
+    }
+    const std::string path = runtime_ / "m.sock";
+    const int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    path.copy(address.sun_path, sizeof address.sun_path - 1);
+    ASSERT_EQ(bind(listener, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+    ASSERT_EQ(listen(listener, 1), 0);
+    ASSERT_EQ(chmod(path.c_str(), 0), 0);
+    const Outcome outcome = hurrayctl({"metrics", "--metrics-socket", path});
+    close(listener);
+    EXPECT_EQ(outcome.code, 1);
+    EXPECT_NE(outcome.errors.find("metrics.group"), std::string::npos) << outcome.errors;
 }
 
 TEST_F(HurrayctlLookTest, TablesAreForPeopleAndWithoutEscapes) {

@@ -35,6 +35,8 @@ class DaemonProcess {
     ~DaemonProcess();
 
     [[nodiscard]] const std::string& socket_path() const noexcept { return socket_path_; }
+    /// Where it serves its metrics unless it is told otherwise.
+    [[nodiscard]] std::string metrics_path() const { return directory_ / "hurrayd-metrics.sock"; }
     [[nodiscard]] pid_t pid() const noexcept { return pid_; }
 
     /// Sends `signal` and waits for the end; the status as waitpid gives it.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <cstdlib>
 #include <hurray/client.hpp>
 #include <iostream>
 #include <memory>
@@ -275,6 +276,21 @@ void print_capsule(const hurray::CapsuleInfo& info, const Tensor& tensor) {
 }
 
 }  // namespace
+
+std::vector<std::string> socket_paths(const Look& look) {
+    if (!look.socket.empty()) {
+        return {look.socket};
+    }
+    if (const char* path = std::getenv("HURRAY_SOCKET"); path != nullptr && *path != '\0') {
+        return {path};
+    }
+    std::vector<std::string> paths;
+    if (const char* runtime = std::getenv("XDG_RUNTIME_DIR"); runtime != nullptr && *runtime != '\0') {
+        paths.push_back(std::string(runtime) + "/hurray/hurrayd.sock");
+    }
+    paths.emplace_back("/run/hurray/hurrayd.sock");
+    return paths;
+}
 
 int list(const Look& look, const std::string& pattern) {
     return with_client(look, [&](hurray::Client& client) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace hurrayctl {
 
@@ -13,6 +14,9 @@ struct Look {
     std::string socket;  ///< empty: where clients look by default
     bool json = false;
 };
+
+/// Where a daemon's socket may be: where clients look, or where `look` says.
+std::vector<std::string> socket_paths(const Look& look);
 
 /// Every capsule that matches the pattern and that this user may read; in JSON an array of Info.
 int list(const Look& look, const std::string& pattern);

@@ -10,6 +10,7 @@
 
 #include "exit_codes.hpp"
 #include "look.hpp"
+#include "metrics.hpp"
 #include "run.hpp"
 #include "text.hpp"
 
@@ -72,6 +73,7 @@ int main(int argc, char** argv) try {
     hurrayctl::Look look;
     std::string pattern;
     std::string name;
+    std::string metrics_socket;
 
     CLI::App app("Shows what hurrayd holds, and runs programs with a daemon of their own.", "hurrayctl");
     app.footer(kExitCodes);
@@ -99,6 +101,14 @@ int main(int argc, char** argv) try {
     CLI::App& status = *app.add_subcommand("status", "Show the daemon's counters");
     add_json(status);
     status.fallthrough();
+    CLI::App& metrics = *app.add_subcommand("metrics", "Print the daemon's metrics, in Prometheus' text format");
+    metrics
+        .add_option("--metrics-socket", metrics_socket,
+                    "The daemon's metrics.path; default: beside its socket, hurrayd-metrics.sock for hurrayd.sock")
+        ->type_name("PATH");
+    metrics.footer(
+        "Only who may open that socket is told (metrics.mode, metrics.group): they are of all users together.");
+    metrics.fallthrough();
 
     if (names_no_command(arguments, app)) {
         return hurrayctl::kUsage;
@@ -129,6 +139,13 @@ int main(int argc, char** argv) try {
     }
     if (inspect) {
         return hurrayctl::inspect(look, name);
+    }
+    if (metrics) {
+        if (look.json) {
+            std::cerr << "hurrayctl: --json does not go with metrics, which are Prometheus' text\n";
+            return hurrayctl::kUsage;
+        }
+        return hurrayctl::metrics(look, metrics_socket);
     }
     return hurrayctl::status(look);
 } catch (const std::exception& error) {

@@ -1,0 +1,117 @@
+#include <algorithm>
+#include <iterator>
+
+#include "daemon/registry.hpp"
+#include "libhurray/base/check.hpp"
+
+// All that the registry knows twice, compared. Apart from registry.cpp since it runs in tests only.
+
+namespace hurrayd {
+
+void Registry::check_consistency() const {
+    std::map<std::uint32_t, Totals> uses;
+    std::uint64_t leases = 0;
+    std::size_t with_deadline = 0;
+    std::size_t exact = 0;
+
+    HURRAY_CHECK(session_ids_.size() == sessions_.size());
+    for (const auto& [number, session] : sessions_) {
+        HURRAY_CHECK(session.number.value == number);
+        const auto by_id = session_ids_.find({session.identity.uid, session.identity.session});
+        HURRAY_CHECK(by_id != session_ids_.end() && by_id->second == &session);
+        Totals& use = uses[session.identity.uid];
+        ++use.clients;
+
+        use.leases += session.leases.size();
+        leases += session.leases.size();
+        HURRAY_CHECK(session.lease_order.size() == session.leases.size());
+        for (const auto& [lease_number, lease] : session.leases) {
+            HURRAY_CHECK(lease.number == lease_number && lease.holder == &session);
+            HURRAY_CHECK(session.used_leases.contains(lease_number));
+            HURRAY_CHECK(sees(session, *lease.capsule));
+            HURRAY_CHECK(lease.in_session.is_linked() && lease.in_capsule.is_linked());
+        }
+
+        use.waiting += session.waiting.size();
+        HURRAY_CHECK(session.waiting_order.size() == session.waiting.size());
+        HURRAY_CHECK(session.waiting_leases.size() == session.waiting.size());
+        for (const auto& [request_id, waiter] : session.waiting) {
+            HURRAY_CHECK(waiter.request_id == request_id && waiter.session == &session);
+            HURRAY_CHECK(session.waiting_leases.contains(waiter.attach.lease));
+            HURRAY_CHECK(waiter.in_target.is_linked());
+            with_deadline += waiter.deadline.has_value() ? 1 : 0;
+            exact += waiter.exact.has_value() ? 1 : 0;
+            HURRAY_CHECK(!waiter.deadline || (*waiter.deadline)->second == &waiter);
+            HURRAY_CHECK(waiter.exact.has_value() == (waiter.attach.which == wire::Which::Exactly));
+            // Nothing that is there now would do for it: it would have been granted.
+            if (const auto* name = std::get_if<std::string>(&waiter.attach.what)) {
+                const auto known = names_.find(*name);
+                const Capsule* current = known != names_.end() ? known->second.current : nullptr;
+                HURRAY_CHECK(current == nullptr || !sees(session, *current) || !satisfies(*current, waiter.attach));
+            } else {
+                const auto known = capsules_.find(std::get<wire::CapsuleId>(waiter.attach.what));
+                HURRAY_CHECK(known == capsules_.end() || !sees(session, known->second));
+            }
+        }
+
+        use.watches += session.watches.size();
+        std::size_t snapshots = 0;
+        for (const auto& [watch_number, watch] : session.watches) {
+            HURRAY_CHECK(watch.number == watch_number && watch.session == &session && watch.with_pattern.is_linked());
+            HURRAY_CHECK(watch.in_snapshot || (watch.kept_back.empty() && !watch.gap));
+            snapshots += watch.in_snapshot ? 1 : 0;
+        }
+        HURRAY_CHECK(session.snapshots == snapshots);
+        for (const Capsule& capsule : session.capsules) {
+            HURRAY_CHECK(capsule.producer == &session);
+        }
+    }
+    HURRAY_CHECK(deadlines_.size() == with_deadline && exact_waiters_.size() == exact);
+
+    std::size_t shelved = 0;
+    for (const auto& [uid, shelf] : shelves_) {
+        HURRAY_CHECK(!shelf.empty());
+        shelved += shelf.size();
+    }
+    HURRAY_CHECK(shelved == capsules_.size() && everything_.size() == capsules_.size());
+    std::uint64_t held = 0;
+    for (const auto& [id, capsule] : capsules_) {
+        HURRAY_CHECK(capsule.id == id && capsule.version < next_version_);
+        const std::pair<std::string_view, std::uint64_t> place{capsule.name->first, capsule.version};
+        const auto shelf = shelves_.find(id.uid);
+        HURRAY_CHECK(shelf != shelves_.end() && shelf->second.contains(place) && everything_.contains(place));
+        const auto version = capsule.name->second.versions.find(capsule.version);
+        HURRAY_CHECK(version != capsule.name->second.versions.end() && version->second == &capsule);
+        HURRAY_CHECK(capsule.leases.size() == capsule.open_leases);
+        held += capsule.open_leases;
+        HURRAY_CHECK(!capsule.retired || capsule.open_leases != 0);  // else it has ended
+        HURRAY_CHECK(capsule.producer != nullptr || capsule.retired);
+        const bool is_current = capsule.name->second.current == &capsule;
+        HURRAY_CHECK(is_current == (!capsule.retired && !capsule.name->first.empty()));
+
+        Totals& use = uses[id.uid];
+        ++use.capsules;
+        use.bytes += capsule.segment_bytes;
+        use.descriptors += capsule.publication.stored.size();
+    }
+    HURRAY_CHECK(held == leases);
+
+    std::size_t versions = 0;
+    for (const auto& [text, name] : names_) {
+        HURRAY_CHECK(!name.versions.empty());
+        versions += name.versions.size();
+        if (!text.empty()) {
+            ++uses[name.owner].names;
+        }
+    }
+    HURRAY_CHECK(versions == capsules_.size());
+
+    // Who has nothing is not on the books.
+    for (const auto& [uid, use] : uses_) {
+        HURRAY_CHECK(use != Totals{});
+    }
+    HURRAY_CHECK(uses == uses_);
+    HURRAY_CHECK(history_.leases_opened == history_.leases_released + history_.leases_lost + leases);
+}
+
+}  // namespace hurrayd

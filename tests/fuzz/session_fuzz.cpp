@@ -1,0 +1,526 @@
+// A whole daemon but for its event loop: sessions of several users that publish, attach, watch, leave and send rubbish, read
+// or don't read, through real sockets and with real memfds. An input is a script: each byte or few are one step.
+//
+// After each step the registry must agree with itself (check_consistency), the table of segments with the registry, and the
+// descriptors of this process with both. And each peer is a client that checks what it is sent: every packet decodes, answers
+// belong to a request of its own, each lease of a capsule is opened once and ended once with the right number remaining, a capsule ends
+// once, when nobody holds it. At the end everybody leaves, and nothing is left.
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+
+#include "daemon/dispatcher.hpp"
+#include "daemon/metrics.hpp"
+#include "daemon/outbound.hpp"
+#include "daemon/registry.hpp"
+#include "daemon/segments.hpp"
+#include "libhurray/base/check.hpp"
+#include "proto/wire/codec.hpp"
+#include "tests/support/test_tensor.hpp"
+
+namespace {
+
+using hurray::Errc;
+using hurray::UniqueFd;
+using hurrayd::SessionNumber;
+namespace wire = hurray::wire;
+
+constexpr std::uint64_t kFirstVersion = 1000;
+constexpr std::size_t kPeers = 6;
+constexpr std::size_t kMostSteps = 256;
+constexpr std::array<std::uint32_t, 4> kUsers = {1001, 1001, 1002, 0};
+constexpr std::array<const char*, 8> kNames = {"a", "a/x", "a/y", "b", "", "c/d/e", "a//b", "\xff"};
+constexpr std::array<const char*, 6> kPatterns = {"", "a/", "a", "c/d/", "b/", "a/x"};
+
+// ---- The script -----------------------------------------------------------------------------------------------------
+
+class Script {
+  public:
+    explicit Script(std::span<const std::uint8_t> bytes) : rest_(bytes) {}
+
+    [[nodiscard]] bool is_over() const { return rest_.empty(); }
+    std::uint8_t byte() {
+        if (rest_.empty()) {
+            return 0;
+        }
+        const std::uint8_t first = rest_.front();
+        rest_ = rest_.subspan(1);
+        return first;
+    }
+    std::size_t below(std::size_t limit) { return byte() % limit; }
+    template <class T, std::size_t N>
+    const T& one_of(const std::array<T, N>& choices) {
+        return choices.at(below(N));
+    }
+    std::string bytes(std::size_t most) {
+        const std::size_t size = std::min(most, rest_.size());
+        const std::string taken(reinterpret_cast<const char*>(rest_.data()), size);
+        rest_ = rest_.subspan(size);
+        return taken;
+    }
+
+  private:
+    std::span<const std::uint8_t> rest_;
+};
+
+/// What peers send in place of memory, made once.
+const UniqueFd& descriptor(std::size_t kind) {
+    static const std::array<UniqueFd, 8> kDescriptors = [] {
+        std::array<UniqueFd, 8> made;
+        made[0] = hurray::test::make_memfd({.size = 4096});
+        made[1] = hurray::test::make_memfd({.size = 4096});
+        made[2] = hurray::test::make_memfd({.size = 8192});
+        made[3] = hurray::test::make_memfd({.size = 4096, .seals = 0});
+        made[4] = hurray::test::make_memfd({.size = 4096, .reserve = false});
+        made[5] = UniqueFd(::eventfd(0, EFD_CLOEXEC));
+        made[6] = UniqueFd(::open("/dev/null", O_RDWR | O_CLOEXEC));
+        made[7] = UniqueFd(::open("/", O_PATH | O_CLOEXEC));
+        return made;
+    }();
+    return kDescriptors.at(kind % kDescriptors.size());
+}
+
+const std::string& tensor_of(std::uint64_t elements) {
+    static const std::array<std::string, 3> kDescriptors = {
+        hurray::test::make_descriptor(0), hurray::test::make_descriptor(16), hurray::test::make_descriptor(2048)};
+    return kDescriptors.at(elements % kDescriptors.size());
+}
+
+wire::Id16 id16(std::uint8_t number) {
+    wire::Id16 id;
+    id.bytes[15] = number;
+    return id;
+}
+
+// ---- A client that believes nothing ---------------------------------------------------------------------------------
+
+/// What a client can know from its packets alone, checked.
+class Witness {
+  public:
+    void will_send(std::uint64_t request_id) { requests_.insert(request_id); }
+
+    void see(const wire::Packet& packet) {
+        HURRAY_CHECK(!closing_);  // the last words are the last
+        if (packet.request_id != 0) {
+            const auto request = requests_.find(packet.request_id);
+            HURRAY_CHECK(request != requests_.end());
+            requests_.erase(request);
+            return;
+        }
+        std::visit([this](const auto& event) { see_event(event); }, packet.message);
+    }
+
+  private:
+    struct Capsule {
+        std::set<wire::LeaseId> open;
+        std::set<wire::LeaseId> ended;
+        bool lost = false;
+        bool retired = false;
+    };
+
+    void see_event(const wire::LeaseEvent& event) {
+        Capsule& capsule = capsules_[event.capsule];
+        if (event.what == wire::LeaseEvent::What::Opened) {
+            HURRAY_CHECK(!capsule.ended.contains(event.lease));
+            HURRAY_CHECK(capsule.open.insert(event.lease).second);
+        } else {
+            HURRAY_CHECK(event.what == wire::LeaseEvent::What::Released || event.what == wire::LeaseEvent::What::Lost);
+            HURRAY_CHECK(capsule.open.erase(event.lease) == 1);
+            HURRAY_CHECK(capsule.ended.insert(event.lease).second);
+            capsule.lost = capsule.lost || event.what == wire::LeaseEvent::What::Lost;
+        }
+        HURRAY_CHECK(event.remaining == capsule.open.size());
+    }
+    void see_event(const wire::Ended& event) {
+        const Capsule& capsule = capsules_[event.capsule];
+        HURRAY_CHECK(capsule.open.empty());
+        HURRAY_CHECK(event.reusable == !capsule.lost);
+        capsules_.erase(event.capsule);  // its id may be published anew
+    }
+    void see_event(const wire::Retired& event) { HURRAY_CHECK(!std::exchange(capsules_[event.capsule].retired, true)); }
+    void see_event(const wire::Watched&) {}
+    void see_event(const wire::ProducerLost&) {}
+    void see_event(const wire::Closing&) { closing_ = true; }
+    template <class Reply>
+    void see_event(const Reply&) {}  // without a request: decode_packet has refused it
+
+    std::multiset<std::uint64_t> requests_;  ///< without a reply so far
+    std::map<wire::CapsuleId, Capsule> capsules_;
+    bool closing_ = false;
+};
+
+// ---- The daemon and its peers ---------------------------------------------------------------------------------------
+
+class World : private hurrayd::Outbound::Listener {
+  public:
+    World() : base_descriptors_(open_descriptors()) {}
+
+    void run(Script& script) {
+        for (std::size_t step = 0; step < kMostSteps && !script.is_over(); ++step) {
+            take_step(script);
+            settle();
+            check();
+        }
+        for (auto& peer : peers_) {
+            if (peer) {
+                read(*peer, SIZE_MAX);
+                leave(*peer);
+                settle();
+                check();
+            }
+        }
+        HURRAY_CHECK(registry_.totals() == hurrayd::Registry::Totals{});
+        HURRAY_CHECK(segments_.size() == 0);
+        HURRAY_CHECK(open_descriptors() == base_descriptors_);
+    }
+
+  private:
+    struct Peer {
+        hurrayd::Dispatcher::Peer daemons;  ///< what the daemon knows of it
+        wire::Id16 session;
+        UniqueFd daemon_end;
+        UniqueFd own_end;
+        Witness witness;
+        std::uint64_t next_request = 1;
+        std::uint64_t next_lease = 1;
+        bool wants_room = false;
+    };
+
+    static std::uint64_t open_descriptors() {
+        const auto count = hurrayd::count_open_descriptors();
+        HURRAY_CHECK(count.has_value());
+        return *count;
+    }
+
+    // ---- Steps ----
+
+    void take_step(Script& script) {
+        const std::size_t what = script.below(16);
+        auto& slot = peers_.at(script.below(kPeers));
+        if (!slot) {
+            connect(slot, script);
+            return;
+        }
+        Peer& peer = *slot;
+        switch (what) {
+            case 0:
+                send_raw(peer, script);
+                return;
+            case 1:
+            case 2:
+                return publish(peer, script);
+            case 3:
+            case 4:
+            case 5:
+                return attach(peer, script);
+            case 6: {
+                wire::Release release;
+                for (std::size_t count = script.below(4); count-- > 0;) {
+                    release.leases.push_back(script.byte() % 32U);
+                }
+                return send(peer, release, script);
+            }
+            case 7:
+                return send(peer, wire::Cancel{peer.next_request - script.byte() % 16U}, script);
+            case 8:
+                return send(peer, wire::Withdraw{capsule(script)}, script);
+            case 9: {
+                wire::List list;
+                list.pattern = script.one_of(kPatterns);
+                list.limit = script.byte() % 4U;
+                list.with_descriptor = script.byte() % 2 != 0;
+                if (script.byte() % 2 != 0) {
+                    list.cursor = script.bytes(12);
+                }
+                return send(peer, std::move(list), script);
+            }
+            case 10:
+                return send(peer, wire::Watch{script.byte() % 4U, script.one_of(kPatterns)}, script);
+            case 11:
+                return send(peer, wire::Unwatch{script.byte() % 4U}, script);
+            case 12:
+                return send(peer, wire::StatusRequest{}, script);
+            case 13:
+                return read(peer, 1U + script.byte());
+            case 14:
+                return leave(peer);
+            default:
+                return pass_time(script);
+        }
+    }
+
+    void connect(std::unique_ptr<Peer>& slot, Script& script) {
+        std::array<int, 2> ends{};
+        HURRAY_CHECK(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) == 0);
+        slot = std::make_unique<Peer>();
+        slot->daemon_end = UniqueFd(ends[0]);
+        slot->own_end = UniqueFd(ends[1]);
+        const std::uint8_t how = script.byte();
+        if (how % 2 != 0) {  // full after a few packets
+            const int size = 1;
+            ::setsockopt(ends[0], SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
+        }
+        const std::uint32_t uid = kUsers.at(how / 2U % kUsers.size());
+        slot->daemons = {{next_session_++}, {uid, uid, 1}, false, {}};
+        outbound_.add(slot->daemons.number, ends[0]);
+        slot->session = id16(static_cast<std::uint8_t>(slot->daemons.number.value));
+        if (how / 64 == 0) {  // an id that somebody has already; one that somebody had, no honest client takes
+            for (const auto& other : peers_) {
+                if (other && other != slot && other->daemons.credentials.uid == uid) {
+                    slot->session = other->session;
+                }
+            }
+        }
+        if (how / 8 % 8 != 0) {
+            send(*slot, wire::Hello{1, 1, "fuzz", slot->session, {}}, script);
+        }
+    }
+
+    void publish(Peer& peer, Script& script) {
+        wire::Publish publish;
+        publish.capsule = id16(script.byte() % 16);
+        publish.name = script.one_of(kNames);
+        const std::uint8_t kind = script.byte();
+        publish.descriptor = tensor_of(kind % 4 == 0 ? 0 : kind % 8 == 1 ? 2 : 1);
+        publish.placements = {{0, 0}};
+        std::vector<std::size_t> kinds;
+        if (kind % 4 != 0) {
+            const std::size_t sort = kind % 8 == 1 ? 2 : kind / 8U % 16 < 8 ? kind / 8U % 2 : kind / 8U % 8;
+            kinds.push_back(sort);
+            publish.segments = {{kind, true, wire::Memory::Reusable, sort == 2 ? 8192U : 4096U, 0}};
+        }
+        send(peer, std::move(publish), script, kinds);
+    }
+
+    void attach(Peer& peer, Script& script) {
+        wire::Attach attach;
+        const std::uint8_t how = script.byte();
+        attach.lease = how % 8 == 0 ? script.byte() % 32U : peer.next_lease++;
+        if (how / 8 % 4 == 0) {
+            attach.what = capsule(script);
+        } else {
+            attach.what = std::string(script.one_of(kNames));
+        }
+        attach.which = std::array{wire::Which::Latest, wire::Which::Latest, wire::Which::Exactly,
+                                  wire::Which::NewerThan}[how / 32 % 4];
+        if (attach.which != wire::Which::Latest) {
+            attach.version = kFirstVersion + script.byte() % 16U;
+        }
+        std::optional<std::uint64_t> timeout_ms;
+        if (const std::uint8_t time = script.byte(); time % 4 != 0) {
+            timeout_ms = time % 4 == 1 ? 0U : time;
+        }
+        send(peer, std::move(attach), script, {}, timeout_ms);
+    }
+
+    wire::CapsuleId capsule(Script& script) {
+        const std::uint8_t which = script.byte();
+        return {kUsers.at(which / 16U % kUsers.size()), id16(which % 16)};
+    }
+
+    void send_raw(Peer& peer, Script& script) {
+        std::vector<std::size_t> kinds;
+        for (std::size_t count = script.below(4); count-- > 0;) {
+            kinds.push_back(script.byte());
+        }
+        const std::size_t most = script.byte();
+        deliver(peer, script.bytes(most), kinds, script.byte());
+    }
+
+    /// Encodes a request, and spoils it now and then.
+    void send(Peer& peer, wire::RequestMessage message, Script& script, std::vector<std::size_t> kinds = {},
+              std::optional<std::uint64_t> timeout_ms = {}) {
+        std::string bytes;
+        wire::encode(wire::Request{peer.next_request++, timeout_ms, std::move(message)}, bytes);
+        const std::uint8_t spoil = script.byte();
+        switch (spoil) {
+            case 255:
+                bytes.at(script.byte() % bytes.size()) = static_cast<char>(script.byte());
+                break;
+            case 254:
+                bytes.resize(1 + script.byte() % bytes.size());
+                break;
+            case 253:
+                kinds.push_back(script.byte());
+                break;
+            case 252:
+                kinds.clear();
+                break;
+            case 251:
+                bytes.append(script.bytes(16));
+                break;
+            default:
+                break;
+        }
+        deliver(peer, bytes, kinds, spoil >= 248 && spoil <= 250 ? spoil - 247 : 0);
+    }
+
+    /// What the server does with a packet.
+    void deliver(Peer& peer, const std::string& bytes, const std::vector<std::size_t>& kinds, int flags) {
+        if (bytes.empty()) {
+            return;  // that would be the end
+        }
+        wire::Received received;
+        received.kind = wire::Received::Kind::Packet;
+        received.size = bytes.size();
+        received.truncated = flags == 1;
+        received.fds_missing = flags == 2;
+        for (const std::size_t kind : kinds) {
+            received.fds.emplace_back(::fcntl(descriptor(kind).get(), F_DUPFD_CLOEXEC, 0));
+        }
+        const auto packet = std::as_bytes(std::span(bytes));
+        const auto decoded =
+            wire::decode_request(packet, received.fds_missing ? wire::kAnyFdCount : received.fds.size());
+        peer.witness.will_send(decoded ? decoded->request_id : decoded.error().request_id);
+
+        const SessionNumber number = peer.daemons.number;
+        outbound_.spoke(number);
+        const bool is_over = !dispatcher_.handle(peer.daemons, packet, received, now_ms_, out_).has_value();
+        received.fds.clear();
+        outbound_.deliver(out_);
+        if (is_over) {
+            broken_.push_back(number);
+        }
+    }
+
+    /// Reads up to `most` packets. Of what the daemon's end held when it closed, everything.
+    void read(Peer& peer, std::size_t most) {
+        static std::vector<std::byte> buffer(wire::kMaxPacketBytes);
+        for (std::size_t i = 0; i < most; ++i) {
+            auto received = wire::receive_packet(peer.own_end.get(), buffer);
+            HURRAY_CHECK(received.has_value());
+            if (received->kind != wire::Received::Kind::Packet) {
+                return;
+            }
+            HURRAY_CHECK(!received->truncated && !received->fds_missing);
+            const auto packet = wire::decode_packet(std::span(buffer).first(received->size), received->fds.size());
+            HURRAY_CHECK(packet.has_value());
+            peer.witness.see(*packet);
+        }
+    }
+
+    void leave(Peer& peer) { end_session(peer.daemons.number); }
+
+    void pass_time(Script& script) {
+        now_ms_ += script.byte();
+        registry_.expire(now_ms_, out_);
+        outbound_.deliver(out_);
+        outbound_.retry_refused();
+        outbound_.cut_stalled(std::chrono::steady_clock::time_point(std::chrono::milliseconds(now_ms_)));
+    }
+
+    // ---- What the event loop does ----
+
+    void want_writable(SessionNumber session) override {
+        if (Peer* peer = find(session)) {
+            peer->wants_room = true;
+        }
+    }
+    void broken(SessionNumber session, std::string_view) override { broken_.push_back(session); }
+
+    Peer* find(SessionNumber number) {
+        for (auto& peer : peers_) {
+            if (peer && peer->daemons.number == number) {
+                return peer.get();
+            }
+        }
+        return nullptr;
+    }
+
+    void end_session(SessionNumber number) {
+        const auto found = std::find_if(peers_.begin(), peers_.end(),
+                                        [number](const auto& peer) { return peer && peer->daemons.number == number; });
+        if (found == peers_.end()) {
+            return;
+        }
+        const std::unique_ptr<Peer> peer = std::move(*found);
+        outbound_.remove(number);
+        peer->daemon_end.reset();
+        if (peer->daemons.greeted) {
+            registry_.end_session(number, out_);
+            outbound_.deliver(out_);
+        }
+        read(*peer, SIZE_MAX);  // what it was sent before is sound too
+    }
+
+    void settle() {
+        for (int turn = 0; turn < 4; ++turn) {
+            for (std::size_t i = 0; i < peers_.size(); ++i) {
+                if (!peers_.at(i)) {
+                    continue;
+                }
+                Peer& peer = *peers_.at(i);
+                const SessionNumber number = peer.daemons.number;
+                pollfd room{peer.daemon_end.get(), POLLOUT, 0};
+                if (peer.wants_room && ::poll(&room, 1, 0) == 1) {
+                    peer.wants_room = false;
+                    outbound_.writable(number);
+                }
+                if (peer.daemons.greeted && registry_.has_snapshots(number) && outbound_.idle(number)) {
+                    registry_.continue_snapshots(number, out_);
+                    outbound_.deliver(out_);
+                }
+            }
+            while (!broken_.empty()) {
+                const SessionNumber number = broken_.back();
+                broken_.pop_back();
+                end_session(number);
+            }
+        }
+    }
+
+    void check() {
+        registry_.check_consistency();
+        HURRAY_CHECK(out_.packets.empty() && out_.dropped.empty());
+        const std::uint64_t stored = registry_.totals().descriptors;
+        HURRAY_CHECK(segments_.size() >= stored);
+        HURRAY_CHECK(segments_.size() == stored || outbound_.queued().packets != 0);
+        const auto peers =
+            std::count_if(peers_.begin(), peers_.end(), [](const auto& peer) { return peer != nullptr; });
+        HURRAY_CHECK(open_descriptors() ==
+                     base_descriptors_ + 2 * static_cast<std::uint64_t>(peers) + segments_.size());
+    }
+
+    std::uint64_t base_descriptors_;
+    hurrayd::SegmentTable segments_;
+    hurrayd::Registry registry_{kFirstVersion};
+    hurrayd::Outbound outbound_{segments_,
+                                *this,
+                                {.packets = 24,
+                                 .bytes = 64 * 1024,
+                                 .patience = std::chrono::milliseconds(300),
+                                 .most_bytes = 256 * 1024,
+                                 .unread_fds = 256}};
+    hurrayd::Dispatcher dispatcher_{registry_, segments_, id16(1), 0};
+    hurrayd::Outbox out_;
+    std::array<std::unique_ptr<Peer>, kPeers> peers_;
+    std::vector<SessionNumber> broken_;
+    std::uint64_t next_session_ = 1;
+    std::uint64_t now_ms_ = 1;
+};
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    (void)descriptor(0);  // before descriptors are counted
+    Script script(std::span(data, size));
+    World world;
+    world.run(script);
+    return 0;
+}
