@@ -26,7 +26,7 @@ TEST_F(OutOfMemory, OnTheClientsOwnThreadEndsTheConnectionAndNotTheProgram) {
 
     is_scarce = true;
     const Tensor tensor = other.attach("scarce");  // of which the producer is told, by a thread of the library's
-    while (used(other, "clients") != 0) {  // beside the one that asks
+    while (used(other, "clients") != 0) {          // beside the one that asks
         std::this_thread::yield();
     }
     is_scarce = false;
