@@ -37,9 +37,9 @@ class Refused(Exception):
     """The daemon answered Error, or said it as the last word before it closed."""
 
     def __init__(self, error):
-        super().__init__(error.message)
-        self.status, self.field = error.status, error.field
-        self.limit_name, self.limit, self.in_use, self.value = error.limit_name, error.limit, error.in_use, error.value
+        super().__init__(error.message.decode())
+        self.status, self.field, self.limit_name = error.status, error.field.decode(), error.limit_name.decode()
+        self.limit, self.in_use, self.value = error.limit, error.in_use, error.value
 
 
 class ConnectionLost(Exception):

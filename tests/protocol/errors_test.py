@@ -52,7 +52,7 @@ class Refuser:
             if request.HasField("hello"):
                 packet.hello.CopyFrom(pb.HelloReply(version=1, instance=bytes(16), limits=limits))
             else:
-                packet.error.CopyFrom(pb.Error(status=self.status, message=f"the reason for {self.status}"))
+                packet.error.CopyFrom(pb.Error(status=self.status, message=f"the reason for {self.status}".encode()))
             peer.send(packet.SerializeToString())
 
 

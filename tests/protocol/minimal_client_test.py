@@ -205,7 +205,7 @@ class ProtocolTest(unittest.TestCase):
         self.producer.publish("counted", UINT8, (5,), b"12345")
         tensor = self.consumer.attach("counted")
         status, _ = self.consumer.request(status=pb.Status())
-        uses = {use.name: use.used for use in status.status.uses if use.uid == os.geteuid()}
+        uses = {use.name.decode(): use.used for use in status.status.uses if use.uid == os.geteuid()}
         self.assertEqual((uses["capsules"], uses["leases"], uses["names"]), (1, 1, 1))
         tensor.release()
 
@@ -248,7 +248,7 @@ class ProtocolTest(unittest.TestCase):
             sock.send(pb.Request(request_id=1, hello=hello).SerializeToString())
             error = pb.Packet.FromString(sock.recv(minimal.PACKET_BYTES)).error
             self.assertEqual(error.status, PROTOCOL)
-            self.assertRegex(error.message, r"1 to 1\b.*\b7 to 9")
+            self.assertRegex(error.message.decode(), r"1 to 1\b.*\b7 to 9")
             self.assertEqual(sock.recv(minimal.PACKET_BYTES), b"")
 
     def test_what_is_no_packet_is_answered_with_last_words(self):
