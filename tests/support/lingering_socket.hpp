@@ -1,7 +1,5 @@
 #pragma once
 
-#include <string>
-
 #include "libhurray/base/unique_fd.hpp"
 
 namespace hurray::test {
@@ -16,8 +14,6 @@ class LingeringSocket {
     ~LingeringSocket() { let_go(); }
 
     [[nodiscard]] int fd() const noexcept { return fd_.get(); }
-    /// As /proc/PID/fd shows it, e.g. "socket:[4711]".
-    [[nodiscard]] const std::string& link() const noexcept { return link_; }
     /// Closes our descriptor. That waits, unless somebody else has one.
     void close() { fd_.reset(); }
     /// The peer hangs up: nobody waits any more.
@@ -26,7 +22,6 @@ class LingeringSocket {
   private:
     UniqueFd peer_;
     UniqueFd fd_;
-    std::string link_;
 };
 
 }  // namespace hurray::test
