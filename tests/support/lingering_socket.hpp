@@ -1,5 +1,7 @@
 #pragma once
 
+#include <utility>
+
 #include "libhurray/base/unique_fd.hpp"
 
 namespace hurray::test {
@@ -14,6 +16,8 @@ class LingeringSocket {
     ~LingeringSocket() { let_go(); }
 
     [[nodiscard]] int fd() const noexcept { return fd_.get(); }
+    /// Gives our descriptor up, so that whoever takes it has the last one.
+    [[nodiscard]] UniqueFd take() { return std::move(fd_); }
     /// Closes our descriptor. That waits, unless somebody else has one.
     void close() { fd_.reset(); }
     /// The peer hangs up: nobody waits any more.
