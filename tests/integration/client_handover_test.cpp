@@ -351,9 +351,11 @@ TEST_F(Handover, RefusalsOfTheDaemonBeginWithASentenceForTheCaller) {
         return std::string("no error");
     };
     EXPECT_EQ(message_of("absent"),
-              "HURRAY_ERR_NOT_FOUND: hurray_client_attach: nothing to attach under the name \"absent\" (attach.name)");
-    EXPECT_EQ(message_of("a//b"),
-              "HURRAY_ERR_INVALID_ARGUMENT: hurray_client_attach: the name has an empty segment at position 2");
+              "HURRAY_ERR_NOT_FOUND: hurray_client_attach: there is nothing under the name \"absent\" to attach "
+              "(attach.name)");
+    EXPECT_EQ(
+        message_of("a//b"),
+        "HURRAY_ERR_INVALID_ARGUMENT: hurray_client_attach: the name \"a//b\" has an empty segment at position 2");
 }
 
 // case E11

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -25,6 +26,7 @@ class DaemonProcess {
         std::vector<std::pair<std::string, std::string>> environment;
         std::optional<std::uint64_t> descriptor_limit;          ///< RLIMIT_NOFILE, soft and hard
         std::optional<std::uint64_t> address_space_limit = {};  ///< RLIMIT_AS, bytes
+        std::function<void()> before_exec = {};                 ///< runs in its process, before it is hurrayd
         /// A service manager's: descriptors handed over, in this order and by these names, and a watchdog.
         std::vector<std::pair<int, std::string>> handed_over = {};
         std::optional<std::chrono::microseconds> watchdog = {};
