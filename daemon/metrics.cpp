@@ -20,7 +20,8 @@ using enum Exposition::Type;
 constexpr std::array kExpectedErrors = {Errc::NotFound,        Errc::AlreadyExists, Errc::TimedOut, Errc::NotPermitted,
                                         Errc::OverQuota,       Errc::Limit,         Errc::Protocol, Errc::Unsupported,
                                         Errc::InvalidArgument, Errc::Closed};
-constexpr std::array<std::string_view, 3> kExpectedLimits = {"limits.descriptors", "packet_bytes", "descriptor_bytes"};
+constexpr auto kExpectedLimits = std::to_array<std::string_view>(
+    {"limits.descriptors", "quota.user.clients", "quota.user.waiting", "packet_bytes", "descriptor_bytes"});
 
 void append_number(std::string& text, auto number) {
     std::array<char, 32> digits{};

@@ -388,6 +388,15 @@ class World : private hurrayd::Outbound::Listener {
         const auto packet = std::as_bytes(std::span(bytes));
         const auto decoded =
             wire::decode_request(packet, received.fds_missing ? wire::kAnyFdCount : received.fds.size());
+        if (const auto* hello = decoded ? std::get_if<wire::Hello>(&decoded->message) : nullptr;
+            hello != nullptr && !peer.daemons.greeted) {
+            // Clients roll their ids. One that takes the id of a session that has ended names leases that were named before, and
+            // what producers are told of them would prove nothing.
+            if (ended_sessions_.contains({peer.daemons.credentials.uid, hello->session})) {
+                return;
+            }
+            peer.session = hello->session;
+        }
         peer.witness.will_send(decoded ? decoded->request_id : decoded.error().request_id);
 
         const SessionNumber number = peer.daemons.number;
@@ -451,6 +460,7 @@ class World : private hurrayd::Outbound::Listener {
             return;
         }
         const std::unique_ptr<Peer> peer = std::move(*found);
+        ended_sessions_.emplace(peer->daemons.credentials.uid, peer->session);
         outbound_.remove(number);
         peer->daemon_end.reset();
         if (peer->daemons.greeted) {
@@ -518,6 +528,7 @@ class World : private hurrayd::Outbound::Listener {
     hurrayd::Outbox out_;
     std::array<std::unique_ptr<Peer>, kPeers> peers_;
     std::vector<SessionNumber> broken_;
+    std::set<std::pair<std::uint32_t, wire::Id16>> ended_sessions_;
     std::uint64_t next_session_ = 1;
     std::uint64_t now_ms_ = 1;
 };

@@ -1,6 +1,7 @@
 #include "daemon/metrics.hpp"
 
 #include <stdexcept>
+#include <string>
 
 #include <gtest/gtest.h>
 
@@ -66,7 +67,9 @@ TEST(Metrics, AreAllThereFromTheStart) {
     EXPECT_EQ(samples.at("hurray_max_descriptors"), 64);
     EXPECT_EQ(samples.at("hurray_leases_ended_total{how=\"lost\"}"), 0);
     EXPECT_EQ(samples.at("hurray_errors_total{status=\"HURRAY_ERR_OVER_QUOTA\"}"), 0);
-    EXPECT_EQ(samples.at("hurray_limit_refusals_total{limit=\"limits.descriptors\"}"), 0);
+    for (const char* limit : {"limits.descriptors", "quota.user.clients", "quota.user.waiting"}) {
+        EXPECT_EQ(samples.at("hurray_limit_refusals_total{limit=\"" + std::string(limit) + "\"}"), 0);
+    }
     EXPECT_FALSE(samples.contains("hurray_open_descriptors")) << "what the kernel does not tell is not made up";
 }
 
