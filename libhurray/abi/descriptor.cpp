@@ -45,6 +45,10 @@ HurrayStatus to_tensor(const char* function, const HurrayDenseDescriptor& dense,
     if (dense.rank > 0 && strided && dense.strides == nullptr) {
         return fail_null(function, "dense.strides");
     }
+    if (dense.element_type == 0) {  // what a forgotten field looks like
+        return fail(HURRAY_ERR_INVALID_TYPE, function,
+                    "dense.element_type is 0, which is no type: set a HURRAY_TYPE_*");
+    }
     out.element_type = static_cast<hurray::ElementType>(dense.element_type);
     out.layout = layout;
     out.shape = {dense.shape, dense.rank};

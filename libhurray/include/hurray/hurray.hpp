@@ -40,6 +40,18 @@ class StatusError : public std::runtime_error {
 
     [[nodiscard]] HurrayStatus status() const noexcept { return status_; }
 
+    /// `what()` without the status and without the name of the C function that said no: for people who did not write the
+    /// program. Borrowed from this object.
+    [[nodiscard]] std::string_view reason() const noexcept {
+        std::string_view text = what();
+        text.remove_prefix(std::string_view(hurray_status_string(status_)).size() + 2);
+        if (const auto colon = text.find(": ");
+            colon != text.npos && text.starts_with("hurray_") && text.find(' ') == colon + 1) {
+            text.remove_prefix(colon + 2);
+        }
+        return text;
+    }
+
   private:
     HurrayStatus status_;
 };
