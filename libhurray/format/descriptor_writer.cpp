@@ -50,9 +50,19 @@ std::uint32_t section_flags(const DescriptorView& view) noexcept {
 }
 
 std::size_t encoded_size(const DescriptorView& view) noexcept {
-    ByteWriter counter;
-    write_descriptor(counter, view, 0);
-    return counter.position();
+    const std::size_t rank = view.shape.rank();
+    std::size_t size =
+        kDescriptorHeaderSize + 8 * rank + 8 + layout_size(view.layout) + 1 + view.buffers.bytes().size();
+    if (view.quantization) {
+        size += 4 + view.quantization->size();
+    }
+    if (view.shard) {
+        size += 16 * rank;
+    }
+    size += view.statistics ? kStatisticsSize : 0;
+    size += view.extension_type ? kExtensionTypeSize : 0;
+    size += view.composite_member ? kCompositeMemberSize : 0;
+    return size;
 }
 
 void encode_descriptor(const DescriptorView& view, std::span<std::uint8_t> out) noexcept {

@@ -23,38 +23,38 @@ bool has_symmetric_flag(QuantizationScheme scheme) {
 
 void check_scheme_tag(ByteReader& in, std::uint8_t tag) noexcept {
     constexpr const char* kField = "quantization.scheme_tag";
-    in.check(tag != 0x00 && tag != 0xFF, {Fault::InvalidQuantizationSchemeTag, kField, 0, tag});
-    in.check(!is_private_tag(tag), {Fault::PrivateQuantizationSchemeTag, kField, 0, tag});
-    in.check(tag < 0x60, {Fault::ReservedQuantizationSchemeTag, kField, 0, tag});
-    in.check(tag <= 0x05, {Fault::UnknownQuantizationSchemeTag, kField, 0, tag});
+    in.check(tag != 0x00 && tag != 0xFF, Fault::InvalidQuantizationSchemeTag, kField, 0, tag);
+    in.check(!is_private_tag(tag), Fault::PrivateQuantizationSchemeTag, kField, 0, tag);
+    in.check(tag < 0x60, Fault::ReservedQuantizationSchemeTag, kField, 0, tag);
+    in.check(tag <= 0x05, Fault::UnknownQuantizationSchemeTag, kField, 0, tag);
 }
 
 /// Reserved bytes inside a quantization descriptor are a quantization error, unlike those everywhere else.
 void check_reserved(ByteReader& in, std::span<const std::uint8_t> run) noexcept {
     for (const std::uint8_t byte : run) {
-        in.check(byte == 0, {Fault::InvalidQuantization, "quantization.reserved", 0, byte});
+        in.check(byte == 0, Fault::InvalidQuantization, "quantization.reserved", 0, byte);
     }
 }
 
 void check_block_size(ByteReader& in, std::uint32_t block_size, std::uint32_t low, std::uint32_t high) noexcept {
-    in.check(std::has_single_bit(block_size) && block_size >= low && block_size <= high,
-             {Fault::InvalidBlockSize, "quantization.block_size", 0, block_size});
+    in.check(std::has_single_bit(block_size) && block_size >= low && block_size <= high, Fault::InvalidBlockSize,
+             "quantization.block_size", 0, block_size);
 }
 
 void check_scale_buffer(ByteReader& in, std::uint32_t index) noexcept {
-    in.check(index != kNoBuffer, {Fault::InvalidQuantization, "quantization.scale_buffer_index", 0, index});
+    in.check(index != kNoBuffer, Fault::InvalidQuantization, "quantization.scale_buffer_index", 0, index);
 }
 
 void check_zero_point_buffer(ByteReader& in, bool allowed, std::uint32_t index) noexcept {
-    in.check(allowed, {Fault::InvalidQuantization, "quantization.zero_point_buffer_index", 0, index});
+    in.check(allowed, Fault::InvalidQuantization, "quantization.zero_point_buffer_index", 0, index);
 }
 
 void read_per_tensor(ByteReader& in, Quantization& q) noexcept {
     q.scale = std::bit_cast<float>(in.read<std::uint32_t>(kSection));
     q.zero_point = in.read<std::int32_t>(kSection);
     check_reserved(in, in.bytes(4, kSection));
-    in.check(std::isfinite(q.scale) && q.scale != 0.0F,
-             {Fault::InvalidQuantization, "quantization.scale", 0, std::bit_cast<std::uint32_t>(q.scale)});
+    in.check(std::isfinite(q.scale) && q.scale != 0.0F, Fault::InvalidQuantization, "quantization.scale", 0,
+             std::bit_cast<std::uint32_t>(q.scale));
 }
 
 void read_per_channel(ByteReader& in, Quantization& q) noexcept {
@@ -63,8 +63,8 @@ void read_per_channel(ByteReader& in, Quantization& q) noexcept {
     q.zero_point_buffer_index = in.read<std::uint32_t>(kSection);
     q.scale_type_tag = in.read<std::uint8_t>(kSection);
     check_scale_buffer(in, q.scale_buffer_index);
-    in.check(q.scale_type_tag == kFloat32Tag,
-             {Fault::InvalidQuantization, "quantization.scale_type_tag", 0, q.scale_type_tag});
+    in.check(q.scale_type_tag == kFloat32Tag, Fault::InvalidQuantization, "quantization.scale_type_tag", 0,
+             q.scale_type_tag);
     check_reserved(in, in.bytes(3, kSection));
     check_zero_point_buffer(in, q.symmetric == (q.zero_point_buffer_index == kNoBuffer), q.zero_point_buffer_index);
 }
@@ -76,8 +76,8 @@ void read_per_block(ByteReader& in, Quantization& q) noexcept {
     q.zero_point_buffer_index = in.read<std::uint32_t>(kSection);
     q.scale_type_tag = in.read<std::uint8_t>(kSection);
     check_block_size(in, q.block_size, 2, UINT32_MAX);
-    in.check(q.scale_type_tag >= 1 && q.scale_type_tag <= kFloat32Tag,
-             {Fault::InvalidQuantization, "quantization.scale_type_tag", 0, q.scale_type_tag});
+    in.check(q.scale_type_tag >= 1 && q.scale_type_tag <= kFloat32Tag, Fault::InvalidQuantization,
+             "quantization.scale_type_tag", 0, q.scale_type_tag);
     check_reserved(in, in.bytes(3, kSection));
     // Without the symmetric flag any index goes here, "none" included.
     check_zero_point_buffer(in, !q.symmetric || q.zero_point_buffer_index == kNoBuffer, q.zero_point_buffer_index);
@@ -121,7 +121,7 @@ std::size_t quantization_length(QuantizationScheme scheme) noexcept {
 DescriptorResult<Quantization> parse_quantization(std::span<const std::uint8_t> bytes) noexcept {
     ByteReader in(bytes, 0);
     const auto need = [&](std::size_t length) {
-        in.check(bytes.size() >= length, {Fault::QuantizationDescriptorTooShort, kSection, 0, bytes.size(), length});
+        in.check(bytes.size() >= length, Fault::QuantizationDescriptorTooShort, kSection, 0, bytes.size(), length);
     };
     Quantization q;
     need(1);
@@ -130,12 +130,12 @@ DescriptorResult<Quantization> parse_quantization(std::span<const std::uint8_t> 
     q.scheme = static_cast<QuantizationScheme>(tag);
     need(4);
     q.scheme_version = in.read<std::uint8_t>(kSection);
-    in.check(q.scheme_version <= kNewestVersion,
-             {Fault::UnsupportedSchemeVersion, "quantization.scheme_version", 0, q.scheme_version, kNewestVersion});
+    in.check(q.scheme_version <= kNewestVersion, Fault::UnsupportedSchemeVersion, "quantization.scheme_version", 0,
+             q.scheme_version, kNewestVersion);
     const auto flags = in.read<std::uint16_t>(kSection);
     need(quantization_length(q.scheme));
     const std::uint16_t defined = has_symmetric_flag(q.scheme) ? kSymmetric : std::uint16_t{0};
-    in.check((flags & ~defined) == 0, {Fault::ReservedQuantizationFlagsBits, "quantization.flags", 0, flags});
+    in.check((flags & ~defined) == 0, Fault::ReservedQuantizationFlagsBits, "quantization.flags", 0, flags);
     q.symmetric = (flags & kSymmetric) != 0;
     if (!in.ok()) {
         return tl::unexpected(in.error());

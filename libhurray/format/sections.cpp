@@ -35,7 +35,7 @@ Shard read_shard(ByteReader& in, const Shape& shape) noexcept {
     for (std::size_t k = 0; k < shard.offset.size(); ++k) {
         const std::uint64_t end = checked_add(shard.offset[k], shape[k]).value_or(UINT64_MAX);
         const std::uint64_t parent = shard.parent_shape[k];
-        in.check(end <= parent, {Fault::ShardOutOfBounds, "shard.shard_offset[]", k, end, parent});
+        in.check(end <= parent, Fault::ShardOutOfBounds, "shard.shard_offset[]", k, end, parent);
     }
     return shard;
 }
@@ -56,8 +56,8 @@ Statistics read_statistics(ByteReader& in) noexcept {
     s.has_nan = in.flag("statistics.has_nan");
     s.has_inf = in.flag("statistics.has_inf");
     const auto last_reserved = in.bytes(4, "statistics.reserved");
-    in.check((s.computed_mask & ~kStatisticsMask) == 0,
-             {Fault::StatisticsReservedMaskBitsSet, "statistics.computed_mask", 0, s.computed_mask});
+    in.check((s.computed_mask & ~kStatisticsMask) == 0, Fault::StatisticsReservedMaskBitsSet,
+             "statistics.computed_mask", 0, s.computed_mask);
     in.check_zero(reserved, "statistics.reserved");
     in.check_zero(last_reserved, "statistics.reserved");
     return s;
@@ -78,9 +78,8 @@ ExtensionType read_extension_type(ByteReader& in) noexcept {
     type.has_inf = in.flag("extension_type.has_inf");
     const auto last_reserved = in.bytes(2, "extension_type.reserved");
     const std::uint8_t needed = packing_factor_of(type.bit_width);
-    in.check(
-        needed != 0 && type.packing_factor == needed,
-        {Fault::ExtensionTypePackingInvalid, "extension_type.packing_factor", 0, type.packing_factor, type.bit_width});
+    in.check(needed != 0 && type.packing_factor == needed, Fault::ExtensionTypePackingInvalid,
+             "extension_type.packing_factor", 0, type.packing_factor, type.bit_width);
     in.check_zero(reserved, "extension_type.reserved");
     in.check_zero(last_reserved, "extension_type.reserved");
     return type;
@@ -88,8 +87,8 @@ ExtensionType read_extension_type(ByteReader& in) noexcept {
 
 MemberRole read_composite_member(ByteReader& in) noexcept {
     const auto role = in.read<std::uint8_t>("composite_member.member_role");
-    in.check(role <= kHighestMemberRole,
-             {Fault::InvalidMemberRole, "composite_member.member_role", 0, role, kHighestMemberRole});
+    in.check(role <= kHighestMemberRole, Fault::InvalidMemberRole, "composite_member.member_role", 0, role,
+             kHighestMemberRole);
     in.reserved(15, "composite_member.reserved");
     return static_cast<MemberRole>(role);
 }

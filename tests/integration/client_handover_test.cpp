@@ -178,9 +178,9 @@ TEST_F(Handover, SharingTakesPrivateLayoutsAndRefusesDynamicSizesOnBothSides) {
     DescriptorBuilder dynamic(ElementType::UInt8, {HURRAY_DYNAMIC_DIM});
     Allocation allocation = producer.allocate_buffers(size);
     std::string message;
-    EXPECT_EQ(status_of([&] { producer.publish("dynamic", dynamic.buffer(64).encode(), std::move(allocation)); },
-                        &message),
-              HURRAY_ERR_INVALID_LAYOUT);
+    EXPECT_EQ(
+        status_of([&] { producer.publish("dynamic", dynamic.buffer(64).encode(), std::move(allocation)); }, &message),
+        HURRAY_ERR_INVALID_LAYOUT);
     EXPECT_NE(message.find("shape[0] is dynamic"), std::string::npos) << message;
 }
 

@@ -1,8 +1,8 @@
-#include <algorithm>
 #include <fcntl.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include <algorithm>
 
 #include <array>
 #include <deque>
