@@ -6,37 +6,16 @@
 
 #include <benchmark/benchmark.h>
 
+#include "hurray.h"
+
+#include "bench/descriptor_samples.hpp"
 #include "libhurray/format/descriptor_reader.hpp"
 #include "libhurray/format/validate.hpp"
 
 namespace {
 
-/// float32, row-major, in one CPU buffer of the right size.
-std::vector<std::uint8_t> descriptor(std::uint32_t rank) {
-    std::vector<std::uint8_t> bytes = {'H', 'R', 'R', 'Y', 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x03, 0x01};
-    const auto put = [&](std::uint64_t value, int width) {
-        for (int i = 0; i < width; ++i) {
-            bytes.push_back(static_cast<std::uint8_t>(value >> (8 * i)));
-        }
-    };
-    put(rank, 4);
-    for (std::uint32_t i = 0; i < rank; ++i) {
-        put(2, 8);
-    }
-    put(0, 8);
-    put(1, 1);
-    put(std::uint64_t{4} << rank, 8);
-    put(64, 4);
-    put(0, 4);
-    const auto length = static_cast<std::uint32_t>(bytes.size());
-    for (std::uint32_t i = 0; i < 4; ++i) {
-        bytes[6 + i] = static_cast<std::uint8_t>(length >> (8 * i));
-    }
-    return bytes;
-}
-
 void decode(benchmark::State& state) {
-    const auto bytes = descriptor(static_cast<std::uint32_t>(state.range(0)));
+    const auto bytes = bench::dense(static_cast<std::uint32_t>(state.range(0)));
     for (auto _ : state) {
         auto view = hurray::decode_descriptor(bytes);
         benchmark::DoNotOptimize(view);
@@ -45,7 +24,7 @@ void decode(benchmark::State& state) {
 BENCHMARK(decode)->Arg(0)->Arg(4)->Arg(8);
 
 void decode_and_validate(benchmark::State& state) {
-    const auto bytes = descriptor(static_cast<std::uint32_t>(state.range(0)));
+    const auto bytes = bench::dense(static_cast<std::uint32_t>(state.range(0)));
     for (auto _ : state) {
         const auto view = hurray::decode_descriptor(bytes);
         auto valid = hurray::validate_descriptor(*view);
@@ -56,5 +35,45 @@ void decode_and_validate(benchmark::State& state) {
     }
 }
 BENCHMARK(decode_and_validate)->Arg(0)->Arg(4)->Arg(8);
+
+void decode_of(benchmark::State& state, const std::vector<std::uint8_t>& bytes) {
+    for (auto _ : state) {
+        auto view = hurray::decode_descriptor(bytes);
+        benchmark::DoNotOptimize(view);
+    }
+}
+BENCHMARK_CAPTURE(decode_of, strided_rank_8, bench::strided(8));
+BENCHMARK_CAPTURE(decode_of, csr, bench::csr());
+BENCHMARK_CAPTURE(decode_of, per_channel, bench::per_channel());
+
+void c_decode_and_destroy(benchmark::State& state) {
+    const auto bytes = bench::dense(static_cast<std::uint32_t>(state.range(0)));
+    for (auto _ : state) {
+        HurrayDescriptor* descriptor = nullptr;
+        if (hurray_descriptor_decode(bytes.data(), bytes.size(), &descriptor) != HURRAY_OK) {
+            state.SkipWithError("the descriptor does not decode");
+            break;
+        }
+        benchmark::DoNotOptimize(descriptor);
+        hurray_descriptor_destroy(descriptor);
+    }
+}
+BENCHMARK(c_decode_and_destroy)->Arg(4)->Arg(8);
+
+void c_encode(benchmark::State& state) {
+    const auto bytes = bench::dense(static_cast<std::uint32_t>(state.range(0)));
+    HurrayDescriptor* descriptor = nullptr;
+    hurray_descriptor_decode(bytes.data(), bytes.size(), &descriptor);
+    std::array<std::uint8_t, 256> out{};
+    for (auto _ : state) {
+        uintptr_t length = out.size();
+        if (hurray_descriptor_encode(descriptor, out.data(), &length) != HURRAY_OK) {
+            state.SkipWithError("the descriptor does not encode");
+        }
+        benchmark::DoNotOptimize(out);
+    }
+    hurray_descriptor_destroy(descriptor);
+}
+BENCHMARK(c_encode)->Arg(4)->Arg(8);
 
 }  // namespace

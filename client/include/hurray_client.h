@@ -237,8 +237,8 @@ typedef struct HurrayPublishOptions {
  * dies. `name` may be null: then it can be attached by its id only. `out` may be null.
  *
  * HURRAY_ERR_ALREADY_EXISTS                the name belongs to another user
- * HURRAY_ERR_INVALID_LAYOUT, _INVALID_TYPE, _INVALID_MAGIC, ...  the descriptor (see hurray_descriptor_validate)
- * HURRAY_ERR_UNSUPPORTED                   an option, or a kind of descriptor, that is not supported yet
+ * HURRAY_ERR_INVALID_LAYOUT, _INVALID_TYPE, _INVALID_MAGIC, ...  the descriptor (see hurray_descriptor_validate_sharing)
+ * HURRAY_ERR_UNSUPPORTED                   an option, or memory of a kind, that is not supported yet
  * HURRAY_ERR_LIMIT                         the descriptor is longer than the daemon accepts, or descriptors ran out
  * HURRAY_ERR_OVER_QUOTA
  */

@@ -1,6 +1,6 @@
 #include "libhurray/format/buffer_table.hpp"
 
-#include <array>
+#include <algorithm>
 #include <bit>
 
 #include "libhurray/format/element_type.hpp"
@@ -74,24 +74,66 @@ BufferEntry BufferTable::operator[](std::size_t index) const noexcept {
                        static_cast<DeviceTag>(at[12]), static_cast<SyncMode>(at[13]), static_cast<MemoryClass>(at[14])};
 }
 
-BufferTable read_buffer_table(ByteReader& in, bool may_be_empty) noexcept {
-    const auto count = in.read<std::uint8_t>("buffer_count");
-    in.check(count > 0 || may_be_empty, {Fault::EmptyBufferTable, "buffer_count"});
-    const std::uint8_t* first = nullptr;
-    for (std::size_t i = 0; i < count && in.ok(); ++i) {
-        const auto bytes = in.bytes(BufferTable::kEntrySize, "buffers");
-        if (!in.ok()) {
-            break;
-        }
-        first = i == 0 ? bytes.data() : first;
-        if (bytes[15] != 0) {
-            in.fail({Fault::ReservedBytesNonZero, "buffers[].reserved", i});
-        } else if (auto error = check_buffer_entry(BufferTable(bytes)[0], kTableFields)) {
-            error->index = i;
-            in.fail(*error);
+namespace {
+
+/// Whether an encoded handle is of standard host memory and aligned as buffers are that are not empty.
+bool is_usual(const std::uint8_t* handle) noexcept {
+    // Not std::has_single_bit(), which counts bits by a call on the oldest x86-64.
+    const auto alignment = load_little_endian<std::uint32_t>(handle + 8);
+    const bool aligned = (alignment & (alignment - 1)) == 0 && alignment >= kMinBufferAlignment;
+    // Device, sync mode, memory class and the reserved byte.
+    return aligned && load_little_endian<std::uint32_t>(handle + 12) == 0;
+}
+
+/// Whether decoding has nothing against an encoded handle.
+bool is_good(const std::uint8_t* handle) noexcept {
+    if (is_usual(handle)) [[likely]] {
+        return true;
+    }
+    const BufferTable one({handle, BufferTable::kEntrySize});
+    return handle[15] == 0 && !check_buffer_entry(one[0], kTableFields);
+}
+
+/// Why is_good() says no.
+[[gnu::cold, gnu::noinline]] DescriptorError what_is_wrong(const std::uint8_t* handle, std::size_t index) noexcept {
+    if (handle[15] != 0) {
+        return {Fault::ReservedBytesNonZero, "buffers[].reserved", index};
+    }
+    const BufferTable one({handle, BufferTable::kEntrySize});
+    DescriptorError error = *check_buffer_entry(one[0], kTableFields);
+    error.index = index;
+    return error;
+}
+
+}  // namespace
+
+bool BufferTable::all_in_host_memory() const noexcept {
+    for (std::size_t at = 0; at < bytes_.size(); at += kEntrySize) {
+        if (!is_usual(bytes_.data() + at)) {
+            return false;
         }
     }
-    return in.ok() ? BufferTable({first, count * BufferTable::kEntrySize}) : BufferTable();
+    return !bytes_.empty();
+}
+
+BufferTable read_buffer_table(ByteReader& in, bool may_be_empty) noexcept {
+    const auto count = in.read<std::uint8_t>("buffer_count");
+    in.check(count > 0 || may_be_empty, Fault::EmptyBufferTable, "buffer_count");
+    // Each handle is finished before the next is read, so one that is wrong comes before one that is missing.
+    const std::size_t complete = std::min<std::size_t>(count, in.left() / BufferTable::kEntrySize);
+    const BufferTable table(in.bytes(complete * BufferTable::kEntrySize, "buffers"));
+    for (std::size_t i = 0; i < table.size(); ++i) {
+        const std::uint8_t* const handle = table.bytes().data() + i * BufferTable::kEntrySize;
+        if (!is_good(handle)) [[unlikely]] {
+            in.fail(what_is_wrong(handle, i));
+            return {};
+        }
+    }
+    if (complete < count) [[unlikely]] {
+        static_cast<void>(in.bytes(BufferTable::kEntrySize, "buffers"));
+        return {};
+    }
+    return table;
 }
 
 void write_buffer_entry(ByteWriter& out, const BufferEntry& entry) noexcept {

@@ -51,6 +51,9 @@ class BufferTable {
     [[nodiscard]] BufferEntry operator[](std::size_t index) const noexcept;
     [[nodiscard]] constexpr std::span<const std::uint8_t> bytes() const noexcept { return bytes_; }
 
+    /// Every handle is a good one of standard memory of the host with an alignment of at least 64, and there is one.
+    [[nodiscard]] bool all_in_host_memory() const noexcept;
+
   private:
     std::span<const std::uint8_t> bytes_;
 };

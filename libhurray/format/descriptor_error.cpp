@@ -7,7 +7,8 @@
 namespace hurray {
 namespace {
 
-/// `text` is a sentence in which {f} is the field, {v} the value ({x} in hexadecimal) and {l} the limit.
+/// `text` is a sentence in which {f} is the field, {v} the value ({x} in hexadecimal, {i} signed) and
+/// {l} the limit.
 struct FaultInfo {
     Fault fault;
     std::string_view name;
@@ -99,7 +100,28 @@ constexpr std::array kFaults{
               "{f} is {x}, but buffer 0 is on device {l}; all buffers of a tensor share one device"},
     FaultInfo{Fault::MemoryClassMismatch, "MemoryClassMismatch", Errc::Internal,
               "{f} is {x}, but that of buffer 0 is {l}; all buffers of a tensor share one memory class"},
-    FaultInfo{Fault::InvalidShape, "InvalidShape", Errc::InvalidLayout, "{f} is dynamic; a tensor with data has sizes"},
+    FaultInfo{Fault::InvalidShape, "InvalidShape", Errc::InvalidLayout,
+              "{f} is dynamic, where its size has to be known"},
+    FaultInfo{Fault::PrivateLayoutTag, "PrivateLayoutTag", Errc::InvalidLayout,
+              "{f} is {x}, a private layout that this library doesn't know"},
+    FaultInfo{Fault::InvalidStorageTypeForScheme, "InvalidStorageTypeForScheme", Errc::Internal,
+              "{f} is {x}, which quantization scheme {l} does not store"},
+    FaultInfo{Fault::QuantizationAxisOutOfBounds, "QuantizationAxisOutOfBounds", Errc::Internal,
+              "{f} is {v}, but the tensor has {l} dimensions"},
+    FaultInfo{Fault::ZeroPointOutOfRange, "ZeroPointOutOfRange", Errc::Internal,
+              "{f} is {i}, which the storage type can't hold"},
+    FaultInfo{Fault::QuantizationShapeMismatch, "QuantizationShapeMismatch", Errc::Internal,
+              "{f} is {v}, which does not go with an axis of {l} elements"},
+    FaultInfo{Fault::QuantizationBufferIndexOutOfRange, "QuantizationBufferIndexOutOfRange", Errc::Internal,
+              "{f} is {v}, but there are {l} buffers"},
+    FaultInfo{Fault::QuantizationBufferAliasesData, "QuantizationBufferAliasesData", Errc::Internal,
+              "{f} is {v}, one of the {l} buffers of the layout itself"},
+    FaultInfo{Fault::CompositeMemberMissingShard, "CompositeMemberMissingShard", Errc::Internal,
+              "{f} is there, but no shard section: a member of an overlay is a box of its head"},
+    FaultInfo{Fault::CompositeOverlayBaseNotSpanning, "CompositeOverlayBaseNotSpanning", Errc::Internal,
+              "{f} is {v}, not {l}: the base of an overlay spans its whole head"},
+    FaultInfo{Fault::CompositeOverlayEmpty, "CompositeOverlayEmpty", Errc::Internal,
+              "{f} is 0, but an overlay has at least its base"},
     FaultInfo{Fault::MemoryClassNotOnDevice, "MemoryClassNotOnDevice", Errc::InvalidType,
               "{f} is {x}, which device {l} does not have"},
     FaultInfo{Fault::BufferCountMismatch, "BufferCountMismatch", Errc::InvalidLayout,
@@ -116,8 +138,19 @@ constexpr std::array kFaults{
               "{f} contradicts what the statistic means"},
     FaultInfo{Fault::InvalidExtensionType, "InvalidExtensionType", Errc::InvalidLayout,
               "{f} is {v}, which contradicts the rest of the extension type"},
-    FaultInfo{Fault::NotSupportedYet, "NotSupportedYet", Errc::Unsupported,
-              "{f} ({x}) can be decoded, but this version can't validate it yet"},
+    FaultInfo{Fault::InvalidBoolean, "InvalidBoolean", Errc::InvalidLayout, "{f} is {v}, neither 0 nor 1"},
+    FaultInfo{Fault::ByteOffsetNotZero, "ByteOffsetNotZero", Errc::InvalidLayout,
+              "{f} is {v}, but the values of this layout begin at the start of buffer 0"},
+    FaultInfo{Fault::BufferBelowLayout, "BufferBelowLayout", Errc::InvalidLayout,
+              "{f} is {v}, but the layout needs {l} bytes in it"},
+    FaultInfo{Fault::ParameterBufferSize, "ParameterBufferSize", Errc::InvalidLayout,
+              "{f} is {v}, but the parameters of the quantization take exactly {l} bytes"},
+    FaultInfo{Fault::StoredCountExceedsShape, "StoredCountExceedsShape", Errc::InvalidLayout,
+              "{f} is {v}, but the shape has {l} elements"},
+    FaultInfo{Fault::StoredCountMismatch, "StoredCountMismatch", Errc::InvalidLayout,
+              "{f} is {v}, but the layout stores {l} elements"},
+    FaultInfo{Fault::CompositeHeadEmpty, "CompositeHeadEmpty", Errc::InvalidLayout,
+              "{f} is 0, but a composite has members"},
 };
 
 constexpr bool table_follows_the_enumeration() {
@@ -126,7 +159,7 @@ constexpr bool table_follows_the_enumeration() {
             return false;
         }
     }
-    return kFaults.size() == static_cast<std::size_t>(Fault::NotSupportedYet) + 1;
+    return kFaults.size() == kFaultCount;
 }
 static_assert(table_follows_the_enumeration());
 
@@ -166,6 +199,9 @@ std::string describe(const DescriptorError& error) {
                 break;
             case 'x':
                 sentence += hexadecimal(error.value);
+                break;
+            case 'i':
+                sentence += std::to_string(static_cast<std::int64_t>(error.value));
                 break;
             default:
                 sentence += std::to_string(error.limit);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -66,6 +67,16 @@ enum class Fault : std::uint8_t {
     DeviceTagMismatch,
     MemoryClassMismatch,
     InvalidShape,
+    PrivateLayoutTag,
+    InvalidStorageTypeForScheme,
+    QuantizationAxisOutOfBounds,
+    ZeroPointOutOfRange,
+    QuantizationShapeMismatch,
+    QuantizationBufferIndexOutOfRange,
+    QuantizationBufferAliasesData,
+    CompositeMemberMissingShard,
+    CompositeOverlayBaseNotSpanning,
+    CompositeOverlayEmpty,
 
     MemoryClassNotOnDevice,
     BufferCountMismatch,
@@ -75,8 +86,17 @@ enum class Fault : std::uint8_t {
     ElementsOverflow,
     InvalidStatistics,
     InvalidExtensionType,
-    NotSupportedYet,
+    InvalidBoolean,
+    ByteOffsetNotZero,
+    BufferBelowLayout,
+    ParameterBufferSize,
+    StoredCountExceedsShape,
+    StoredCountMismatch,
+    CompositeHeadEmpty,
 };
+
+/// For loops over all of them.
+inline constexpr std::size_t kFaultCount = static_cast<std::size_t>(Fault::CompositeHeadEmpty) + 1;
 
 /// What is wrong with a descriptor, and where. Small and without memory of its own, so that refusing costs nothing.
 struct DescriptorError {

@@ -16,26 +16,25 @@ constexpr std::uint8_t kNewestMajor = 1;
 class Decoder {
   public:
     /// `bytes` ends where the descriptor does, or earlier; `declared_length` is what it says of itself.
-    Decoder(std::span<const std::uint8_t> bytes, std::uint32_t declared_length) noexcept
-        : in_(bytes, kDescriptorPrefixSize), declared_length_(declared_length) {
+    Decoder(std::span<const std::uint8_t> bytes, std::uint32_t declared_length, DescriptorView& view) noexcept
+        : in_(bytes, kDescriptorPrefixSize), declared_length_(declared_length), view_(view) {
         view_.version_major = bytes[4];
         view_.version_minor = bytes[5];
     }
 
-    [[nodiscard]] DescriptorResult<DescriptorView> run() noexcept {
+    [[nodiscard]] bool run(DescriptorError& error) noexcept {
         const bool good =
             header() && shape_and_offset() && layout() && buffers() && sections() && length() && across_sections();
         if (!good) {
-            return tl::unexpected(in_.error());
+            error = in_.error();
         }
-        return view_;
+        return good;
     }
 
   private:
     bool header() noexcept {
         flags_ = in_.read<std::uint32_t>("flags");
-        in_.check((flags_ & ~descriptor_flags::kAll) == 0,
-                  {Fault::ReservedDescriptorFlagBitsSet, "flags", 0, flags_, 0});
+        in_.check((flags_ & ~descriptor_flags::kAll) == 0, Fault::ReservedDescriptorFlagBitsSet, "flags", 0, flags_, 0);
         type_tag_ = in_.read<std::uint8_t>("type_tag");
         if (const auto fault = check_element_type_tag(type_tag_)) {
             in_.fail({*fault, "type_tag", 0, type_tag_, 0});
@@ -52,9 +51,9 @@ class Decoder {
     }
 
     bool layout() noexcept {
-        view_.layout = read_layout(in_, layout_tag_, view_.shape.rank());
-        in_.check(is_private_tag(type_tag_) == has(descriptor_flags::kExtensionType),
-                  {Fault::ExtensionTypeFlagMismatch, "type_tag", 0, type_tag_, 0});
+        read_layout(in_, layout_tag_, view_.shape.rank(), view_.layout);
+        in_.check(is_private_tag(type_tag_) == has(descriptor_flags::kExtensionType), Fault::ExtensionTypeFlagMismatch,
+                  "type_tag", 0, type_tag_, 0);
         return in_.ok();
     }
 
@@ -65,6 +64,9 @@ class Decoder {
 
     // Statistics come before the extension type, although their flag bit is the higher one.
     bool sections() noexcept {
+        if (flags_ == 0) {
+            return in_.ok();
+        }
         if (has(descriptor_flags::kQuantization)) {
             const auto length = in_.read<std::uint32_t>("quantization_length");
             view_.quantization = in_.bytes(length, "quantization");
@@ -86,29 +88,45 @@ class Decoder {
 
     /// A later minor version may have appended what this one does not know.
     bool length() noexcept {
-        in_.check(view_.version_minor > 0 || in_.position() == declared_length_,
-                  {Fault::DescriptorLengthMismatch, "descriptor_length", 0, declared_length_, in_.position()});
+        view_.odd_flag = in_.odd_flag();
+        in_.check(view_.version_minor > 0 || in_.position() == declared_length_, Fault::DescriptorLengthMismatch,
+                  "descriptor_length", 0, declared_length_, in_.position());
         return in_.ok();
     }
 
     bool across_sections() noexcept {
-        const bool head = is(LayoutTag::CompositeHead);
-        in_.check(!head || view_.buffers.size() == 0,
-                  {Fault::CompositeHeadHasBuffers, "buffer_count", 0, view_.buffers.size(), 0});
-        in_.check(!head || view_.byte_offset == 0,
-                  {Fault::CompositeHeadHasByteOffset, "byte_offset", 0, view_.byte_offset, 0});
-        in_.check(!head || !view_.quantization, {Fault::CompositeHeadHasQuantization, "quantization", 0, 0, 0});
-        const bool takes_no_shard = is(LayoutTag::BlockPaged) || is(LayoutTag::Csf);
-        in_.check(!takes_no_shard || !view_.shard, {Fault::InvalidLayout, "flags", 0, flags_, 0});
-        if (in_.ok() && is(LayoutTag::BlockPaged) && view_.quantization) {
-            block_paged_quantization();
+        switch (static_cast<LayoutTag>(layout_tag_)) {
+            case LayoutTag::CompositeHead:
+                composite_head();
+                break;
+            case LayoutTag::BlockPaged:
+                no_shard();
+                block_paged_quantization();
+                break;
+            case LayoutTag::Csf:
+                no_shard();
+                break;
+            default:
+                break;
         }
-        in_.check(!head || !view_.composite_member, {Fault::InvalidLayout, "flags", 0, flags_, 0});
         return in_.ok();
     }
 
+    void composite_head() noexcept {
+        in_.check(view_.buffers.size() == 0, Fault::CompositeHeadHasBuffers, "buffer_count", 0, view_.buffers.size(),
+                  0);
+        in_.check(view_.byte_offset == 0, Fault::CompositeHeadHasByteOffset, "byte_offset", 0, view_.byte_offset, 0);
+        in_.check(!view_.quantization, Fault::CompositeHeadHasQuantization, "quantization", 0, 0, 0);
+        in_.check(!view_.composite_member, Fault::InvalidLayout, "flags", 0, flags_, 0);
+    }
+
+    void no_shard() noexcept { in_.check(!view_.shard, Fault::InvalidLayout, "flags", 0, flags_, 0); }
+
     /// The one layout whose quantization decoding looks into: the parameters are paged as the values are.
     void block_paged_quantization() noexcept {
+        if (!in_.ok() || !view_.quantization) {
+            return;
+        }
         const auto quantization = parse_quantization(*view_.quantization);
         if (!quantization) {
             in_.fail(quantization.error());
@@ -116,12 +134,12 @@ class Decoder {
         }
         const std::uint32_t axis = quantization->axis;
         if (quantization->scheme == QuantizationScheme::PerChannel) {
-            in_.check(axis != 0, {Fault::InvalidQuantization, "quantization.axis", 0, axis, 0});
+            in_.check(axis != 0, Fault::InvalidQuantization, "quantization.axis", 0, axis, 0);
         } else if (quantization->scheme == QuantizationScheme::PerBlock) {
             const std::uint32_t block_size = quantization->block_size;
-            in_.check(axis == 0, {Fault::InvalidQuantization, "quantization.axis", 0, axis, 0});
-            in_.check(block_size == view_.layout.as<BlockPagedLayout>()->page_size,
-                      {Fault::InvalidQuantization, "quantization.block_size", 0, block_size, 0});
+            in_.check(axis == 0, Fault::InvalidQuantization, "quantization.axis", 0, axis, 0);
+            in_.check(block_size == view_.layout.as<BlockPagedLayout>()->page_size, Fault::InvalidQuantization,
+                      "quantization.block_size", 0, block_size, 0);
         }
     }
 
@@ -133,8 +151,48 @@ class Decoder {
     std::uint32_t flags_ = 0;
     std::uint8_t type_tag_ = 0;
     std::uint8_t layout_tag_ = 0;
-    DescriptorView view_;
+    DescriptorView& view_;
 };
+
+/// Reads the kind of descriptor that nearly every capsule has, in one sweep: of exactly its length, of version 1.0, a named
+/// element type in a row-major, column-major or strided layout, without sections, in host memory. Whatever is not so, wrong
+/// ones included, is left to the walk, and `view` in its first state; what is, the walk would accept with the same fields.
+bool read_usual_form(std::span<const std::uint8_t> bytes, DescriptorView& view) noexcept {
+    if (bytes.size() < kDescriptorHeaderSize) {
+        return false;
+    }
+    const std::uint8_t* const head = bytes.data();
+    const auto rank = load_little_endian<std::uint32_t>(head + 16);
+    const auto layout = static_cast<LayoutTag>(head[15]);
+    const bool usual = load_little_endian<std::uint32_t>(head) == kDescriptorMagic && head[4] == 1 && head[5] == 0 &&
+                       load_little_endian<std::uint32_t>(head + 6) == bytes.size() &&
+                       load_little_endian<std::uint32_t>(head + 10) == 0 && rank <= kMaxRank &&
+                       layout >= LayoutTag::RowMajor && layout <= LayoutTag::Strided &&
+                       find_element_type(static_cast<ElementType>(head[14])) != nullptr;
+    if (!usual) {
+        return false;
+    }
+    const std::size_t numbers = std::size_t{8} * rank;
+    const std::size_t strides = layout == LayoutTag::Strided ? numbers : 0;
+    const std::size_t table = kDescriptorHeaderSize + numbers + 8 + strides + 1;
+    if (bytes.size() <= table) {
+        return false;
+    }
+    const std::size_t count = head[table - 1];
+    const BufferTable buffers(bytes.subspan(table));
+    if (buffers.bytes().size() != count * BufferTable::kEntrySize || !buffers.all_in_host_memory()) {
+        return false;
+    }
+    view.element_type = static_cast<ElementType>(head[14]);
+    view.shape = Shape(PackedArray<std::uint64_t>(bytes.subspan(kDescriptorHeaderSize, numbers)));
+    view.byte_offset = load_little_endian<std::uint64_t>(head + kDescriptorHeaderSize + numbers);
+    view.layout.tag = layout;
+    if (layout == LayoutTag::Strided) {
+        view.layout.payload = StridedLayout{PackedArray<std::int64_t>(bytes.subspan(table - 1 - strides, strides))};
+    }
+    view.buffers = buffers;
+    return true;
+}
 
 std::span<const std::uint8_t> front(std::span<const std::uint8_t> bytes, std::uint32_t declared_length) {
     return bytes.first(std::min<std::size_t>(bytes.size(), declared_length));
@@ -164,26 +222,25 @@ DescriptorResult<std::uint32_t> declared_descriptor_length(std::span<const std::
     return length;
 }
 
-DescriptorResult<DescriptorView> decode_descriptor(std::span<const std::uint8_t> bytes) noexcept {
+bool decode_descriptor(std::span<const std::uint8_t> bytes, DescriptorView& view, DescriptorError& error) noexcept {
+    if (read_usual_form(bytes, view)) [[likely]] {
+        return true;
+    }
     const auto length = declared_descriptor_length(bytes);
     if (!length) {
-        return tl::unexpected(length.error());
+        error = length.error();
+        return false;
     }
-    return Decoder(front(bytes, *length), *length).run();
+    return Decoder(front(bytes, *length), *length, view).run(error);
 }
 
-DescriptorResult<OwnedDescriptor> OwnedDescriptor::decode(std::span<const std::uint8_t> bytes) {
-    const auto length = declared_descriptor_length(bytes);
-    if (!length) {
-        return tl::unexpected(length.error());
+DescriptorResult<DescriptorView> decode_descriptor(std::span<const std::uint8_t> bytes) noexcept {
+    DescriptorResult<DescriptorView> result;
+    DescriptorError error;
+    if (!decode_descriptor(bytes, *result, error)) {
+        result = tl::unexpected(error);
     }
-    const auto ours = front(bytes, *length);
-    std::vector<std::uint8_t> copy(ours.begin(), ours.end());
-    const auto view = decode_descriptor(copy);
-    if (!view) {
-        return tl::unexpected(view.error());
-    }
-    return OwnedDescriptor(std::move(copy), *view);
+    return result;
 }
 
 }  // namespace hurray

@@ -19,6 +19,10 @@ namespace hurray {
 /// Everything of variable length is a loan of the encoded bytes, which stay where they are, unchanged, for as long as
 /// the view is used: copy bytes that a peer can still write before decoding them. Copying a view copies the loan.
 struct DescriptorView {
+    /// Sets what the members below say, and not the room for sections that are not there: making a view is part of every
+    /// decoding.
+    DescriptorView() noexcept {}  // NOLINT(modernize-use-equals-default): that would zero all of it first
+
     std::uint8_t version_major = 1;
     std::uint8_t version_minor = 0;
     ElementType element_type = ElementType::Float32;
@@ -31,6 +35,7 @@ struct DescriptorView {
     std::optional<Statistics> statistics;
     std::optional<ExtensionType> extension_type;
     std::optional<MemberRole> composite_member;
+    OddFlag odd_flag;  // the first boolean that is stored as neither 0 nor 1; encoding makes it 1
 };
 
 /// Which optional sections a descriptor has.

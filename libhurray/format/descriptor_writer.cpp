@@ -8,19 +8,12 @@
 namespace hurray {
 namespace {
 
-std::uint32_t flags_of(const DescriptorView& view) {
-    return (view.quantization ? descriptor_flags::kQuantization : 0U) | (view.shard ? descriptor_flags::kShard : 0U) |
-           (view.extension_type ? descriptor_flags::kExtensionType : 0U) |
-           (view.statistics ? descriptor_flags::kStatistics : 0U) |
-           (view.composite_member ? descriptor_flags::kCompositeMember : 0U);
-}
-
 void write_descriptor(ByteWriter& out, const DescriptorView& view, std::uint32_t length) noexcept {
     out.write(kDescriptorMagic);
     out.write(view.version_major);
     out.write(view.version_minor);
     out.write(length);
-    out.write(flags_of(view));
+    out.write(section_flags(view));
     out.write(static_cast<std::uint8_t>(view.element_type));
     out.write(static_cast<std::uint8_t>(view.layout.tag));
     out.write(static_cast<std::uint32_t>(view.shape.rank()));
@@ -49,10 +42,27 @@ void write_descriptor(ByteWriter& out, const DescriptorView& view, std::uint32_t
 
 }  // namespace
 
+std::uint32_t section_flags(const DescriptorView& view) noexcept {
+    return (view.quantization ? descriptor_flags::kQuantization : 0U) | (view.shard ? descriptor_flags::kShard : 0U) |
+           (view.extension_type ? descriptor_flags::kExtensionType : 0U) |
+           (view.statistics ? descriptor_flags::kStatistics : 0U) |
+           (view.composite_member ? descriptor_flags::kCompositeMember : 0U);
+}
+
 std::size_t encoded_size(const DescriptorView& view) noexcept {
-    ByteWriter counter;
-    write_descriptor(counter, view, 0);
-    return counter.position();
+    const std::size_t rank = view.shape.rank();
+    std::size_t size =
+        kDescriptorHeaderSize + 8 * rank + 8 + layout_size(view.layout) + 1 + view.buffers.bytes().size();
+    if (view.quantization) {
+        size += 4 + view.quantization->size();
+    }
+    if (view.shard) {
+        size += 16 * rank;
+    }
+    size += view.statistics ? kStatisticsSize : 0;
+    size += view.extension_type ? kExtensionTypeSize : 0;
+    size += view.composite_member ? kCompositeMemberSize : 0;
+    return size;
 }
 
 void encode_descriptor(const DescriptorView& view, std::span<std::uint8_t> out) noexcept {

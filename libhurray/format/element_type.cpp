@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 
 namespace hurray {
 namespace {
@@ -35,6 +36,18 @@ constexpr std::array kElementTypes{
     ElementTypeInfo{ElementType::Complex128, "complex128", 128},
 };
 
+constexpr std::uint8_t kNoType = 0xFF;
+
+/// Where each tag is in kElementTypes.
+constexpr auto kPositions = [] {
+    std::array<std::uint8_t, 256> positions{};
+    positions.fill(kNoType);
+    for (std::size_t i = 0; i < kElementTypes.size(); ++i) {
+        positions[static_cast<std::uint8_t>(kElementTypes[i].type)] = static_cast<std::uint8_t>(i);
+    }
+    return positions;
+}();
+
 template <class Predicate>
 const ElementTypeInfo* find(Predicate predicate) noexcept {
     const auto found = std::find_if(kElementTypes.begin(), kElementTypes.end(), predicate);
@@ -44,7 +57,8 @@ const ElementTypeInfo* find(Predicate predicate) noexcept {
 }  // namespace
 
 const ElementTypeInfo* find_element_type(ElementType type) noexcept {
-    return find([type](const ElementTypeInfo& info) { return info.type == type; });
+    const std::uint8_t position = kPositions[static_cast<std::uint8_t>(type)];
+    return position == kNoType ? nullptr : &kElementTypes[position];
 }
 
 const ElementTypeInfo* find_element_type(std::string_view name) noexcept {
@@ -52,6 +66,9 @@ const ElementTypeInfo* find_element_type(std::string_view name) noexcept {
 }
 
 std::optional<Fault> check_element_type_tag(std::uint8_t tag) noexcept {
+    if (kPositions[tag] != kNoType) [[likely]] {
+        return std::nullopt;
+    }
     if (tag == 0x00 || tag == 0xFF) {
         return Fault::InvalidTypeTag;
     }
@@ -59,10 +76,7 @@ std::optional<Fault> check_element_type_tag(std::uint8_t tag) noexcept {
     if (tag == 0x47 || (tag >= 0x80 && tag <= 0xEF)) {
         return Fault::ReservedTypeTag;
     }
-    if (!is_private_tag(tag) && find_element_type(static_cast<ElementType>(tag)) == nullptr) {
-        return Fault::UnknownTypeTag;
-    }
-    return std::nullopt;
+    return is_private_tag(tag) ? std::nullopt : std::optional(Fault::UnknownTypeTag);
 }
 
 }  // namespace hurray

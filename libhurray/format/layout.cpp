@@ -42,14 +42,14 @@ std::size_t read_tiled_levels(ByteReader& in, std::size_t rank, std::size_t numb
     if (in.ok() && level.inner == LayoutTag::Tiled) {
         deepest = read_tiled_levels(in, rank, number + 1);
     }
-    in.check(rank > 0, {Fault::InvalidLayout, "rank"});
+    in.check(rank > 0, Fault::InvalidLayout, "rank");
     for (std::size_t k = 0; k < level.tile_shape.size(); ++k) {
-        in.check(level.tile_shape[k] > 0, {Fault::InvalidLayout, "layout.tile_shape[]", k});
+        in.check(level.tile_shape[k] > 0, Fault::InvalidLayout, "layout.tile_shape[]", k);
     }
-    in.check(arranges_tiles(level.outer),
-             {Fault::InvalidLayout, "layout.outer_layout", 0, static_cast<std::uint64_t>(level.outer)});
-    in.check(arranges_elements(level.inner),
-             {Fault::InvalidLayout, "layout.inner_layout", 0, static_cast<std::uint64_t>(level.inner)});
+    in.check(arranges_tiles(level.outer), Fault::InvalidLayout, "layout.outer_layout", 0,
+             static_cast<std::uint64_t>(level.outer));
+    in.check(arranges_elements(level.inner), Fault::InvalidLayout, "layout.inner_layout", 0,
+             static_cast<std::uint64_t>(level.inner));
     return deepest;
 }
 
@@ -65,9 +65,9 @@ TiledLayout read_tiled(ByteReader& in, std::size_t rank) noexcept {
 
 MortonLayout read_morton(ByteReader& in, std::size_t rank) noexcept {
     const MortonLayout layout{in.array<std::uint32_t>(rank, "layout.morton_bits")};
-    in.check(rank > 0, {Fault::InvalidLayout, "rank"});
+    in.check(rank > 0, Fault::InvalidLayout, "rank");
     for (std::size_t k = 0; k < layout.bits.size(); ++k) {
-        in.check(layout.bits[k] > 0, {Fault::InvalidLayout, "layout.morton_bits[]", k});
+        in.check(layout.bits[k] > 0, Fault::InvalidLayout, "layout.morton_bits[]", k);
     }
     return layout;
 }
@@ -75,7 +75,7 @@ MortonLayout read_morton(ByteReader& in, std::size_t rank) noexcept {
 CooLayout read_coo(ByteReader& in) noexcept {
     CooLayout layout;
     layout.nnz = in.read<std::uint64_t>("layout.nnz");
-    layout.is_sorted = in.read<std::uint8_t>("layout.is_sorted") != 0;
+    layout.is_sorted = in.flag("layout.is_sorted");
     in.reserved(7, "layout.reserved");
     return layout;
 }
@@ -95,7 +95,7 @@ CsfLayout read_csf(ByteReader& in, std::size_t rank) noexcept {
     for (std::size_t k = 0; k < layout.mode_order.size(); ++k) {
         const std::uint32_t mode = layout.mode_order[k];
         const bool fresh = mode < rank && !seen[mode];
-        in.check(fresh, {Fault::InvalidLayout, "layout.mode_order[]", k, mode});
+        in.check(fresh, Fault::InvalidLayout, "layout.mode_order[]", k, mode);
         if (fresh) {
             seen.set(mode);
         }
@@ -110,13 +110,13 @@ BlockPagedLayout read_block_paged(ByteReader& in) noexcept {
     layout.paged_axis = in.read<std::uint32_t>("layout.paged_axis");
     layout.num_seqs = in.read<std::uint32_t>("layout.num_seqs");
     layout.kv_role = in.read<std::uint8_t>("layout.kv_role");
-    in.check(layout.kv_role <= kHighestKvRole, {Fault::InvalidLayout, "layout.kv_role", 0, layout.kv_role});
+    in.check(layout.kv_role <= kHighestKvRole, Fault::InvalidLayout, "layout.kv_role", 0, layout.kv_role);
     const auto layer = in.read<std::uint32_t>("layout.layer_index");
     if (layer != kNoLayerIndex) {
         layout.layer_index = layer;
     }
     const auto index_type = in.read<std::uint8_t>("layout.block_table_index_type");
-    in.check(index_type <= 1, {Fault::InvalidLayout, "layout.block_table_index_type", 0, index_type});
+    in.check(index_type <= 1, Fault::InvalidLayout, "layout.block_table_index_type", 0, index_type);
     layout.wide_index = index_type == 1;
     in.reserved(6, "layout.reserved");
     return layout;
@@ -124,9 +124,9 @@ BlockPagedLayout read_block_paged(ByteReader& in) noexcept {
 
 void check_composition_rule(ByteReader& in, std::uint8_t rule) noexcept {
     constexpr const char* kField = "layout.composition_rule";
-    in.check(rule != 0xFF, {Fault::InvalidCompositionRule, kField, 0, rule});
-    in.check(!is_private_tag(rule), {Fault::PrivateCompositionRule, kField, 0, rule});
-    in.check(rule >= 1 && rule <= 3, {Fault::ReservedCompositionRule, kField, 0, rule});
+    in.check(rule != 0xFF, Fault::InvalidCompositionRule, kField, 0, rule);
+    in.check(!is_private_tag(rule), Fault::PrivateCompositionRule, kField, 0, rule);
+    in.check(rule >= 1 && rule <= 3, Fault::ReservedCompositionRule, kField, 0, rule);
 }
 
 CompositeHeadLayout read_composite_head(ByteReader& in) noexcept {
@@ -137,8 +137,8 @@ CompositeHeadLayout read_composite_head(ByteReader& in) noexcept {
     check_composition_rule(in, rule);
     const CompositeHeadLayout layout{static_cast<CompositionRule>(rule), combine_op, member_count};
     const bool op_fits = layout.rule == CompositionRule::Overlay ? combine_op == 1 || combine_op == 2 : combine_op == 0;
-    in.check(op_fits, {Fault::InvalidCombineOp, "layout.combine_op", 0, combine_op, rule});
-    in.check(member_count != kOpenMemberCount, {Fault::OpenCompositeReserved, "layout.member_count", 0, member_count});
+    in.check(op_fits, Fault::InvalidCombineOp, "layout.combine_op", 0, combine_op, rule);
+    in.check(member_count != kOpenMemberCount, Fault::OpenCompositeReserved, "layout.member_count", 0, member_count);
     return layout;
 }
 
@@ -146,8 +146,8 @@ HilbertLayout read_hilbert(ByteReader& in) noexcept {
     HilbertLayout layout;
     layout.order = in.read<std::uint32_t>("layout.hilbert_order");
     layout.rank = in.read<std::uint32_t>("layout.hilbert_rank");
-    in.check(layout.order > 0, {Fault::InvalidLayout, "layout.hilbert_order", 0, layout.order});
-    in.check(layout.rank >= 2, {Fault::InvalidLayout, "layout.hilbert_rank", 0, layout.rank});
+    in.check(layout.order > 0, Fault::InvalidLayout, "layout.hilbert_order", 0, layout.order);
+    in.check(layout.rank >= 2, Fault::InvalidLayout, "layout.hilbert_rank", 0, layout.rank);
     return layout;
 }
 
@@ -223,41 +223,75 @@ TiledLevel TiledLayout::level(std::size_t number) const noexcept {
     return read_tiled_fields(in, rank);
 }
 
-Layout read_layout(ByteReader& in, std::uint8_t tag, std::size_t rank) noexcept {
-    if (is_private_tag(tag)) {
-        return {static_cast<LayoutTag>(tag), read_private(in)};
+std::optional<std::uint64_t> stored_count(const Layout& layout) noexcept {
+    if (const auto* coo = layout.as<CooLayout>()) {
+        return coo->nnz;
     }
-    switch (static_cast<LayoutTag>(tag)) {
+    if (const auto* compressed = layout.as<CompressedLayout>()) {
+        return compressed->nnz;
+    }
+    if (const auto* csf = layout.as<CsfLayout>()) {
+        return csf->nnz;
+    }
+    return std::nullopt;
+}
+
+void read_layout(ByteReader& in, std::uint8_t tag, std::size_t rank, Layout& layout) noexcept {
+    layout.tag = static_cast<LayoutTag>(tag);
+    switch (layout.tag) {
         case LayoutTag::RowMajor:
-            return {LayoutTag::RowMajor, {}};
         case LayoutTag::ColumnMajor:
-            return {LayoutTag::ColumnMajor, {}};
+            return;
         case LayoutTag::Strided:
-            return {LayoutTag::Strided, StridedLayout{in.array<std::int64_t>(rank, "layout.strides")}};
+            layout.payload = StridedLayout{in.array<std::int64_t>(rank, "layout.strides")};
+            return;
         case LayoutTag::Tiled:
-            return {LayoutTag::Tiled, read_tiled(in, rank)};
+            layout.payload = read_tiled(in, rank);
+            return;
         case LayoutTag::Morton:
-            return {LayoutTag::Morton, read_morton(in, rank)};
+            layout.payload = read_morton(in, rank);
+            return;
         case LayoutTag::Coo:
-            return {LayoutTag::Coo, read_coo(in)};
+            layout.payload = read_coo(in);
+            return;
         case LayoutTag::Csr:
-            return {LayoutTag::Csr, read_compressed(in)};
         case LayoutTag::Csc:
-            return {LayoutTag::Csc, read_compressed(in)};
+            layout.payload = read_compressed(in);
+            return;
         case LayoutTag::Csf:
-            return {LayoutTag::Csf, read_csf(in, rank)};
+            layout.payload = read_csf(in, rank);
+            return;
         case LayoutTag::BlockPaged:
-            return {LayoutTag::BlockPaged, read_block_paged(in)};
+            layout.payload = read_block_paged(in);
+            return;
         case LayoutTag::CompositeHead:
-            return {LayoutTag::CompositeHead, read_composite_head(in)};
+            layout.payload = read_composite_head(in);
+            return;
         case LayoutTag::Hilbert:
-            return {LayoutTag::Hilbert, read_hilbert(in)};
+            layout.payload = read_hilbert(in);
+            return;
+    }
+    if (is_private_tag(tag)) {
+        layout.payload = read_private(in);
+        return;
     }
     const bool never_valid = tag == 0x00 || tag == 0xFF;
     in.fail({never_valid ? Fault::InvalidLayoutTag : Fault::ReservedLayoutTag, "layout_tag", 0, tag});
-    return {};
 }
 
-void write_layout(ByteWriter& out, const Layout& layout) noexcept { std::visit(PayloadWriter(out), layout.payload); }
+std::size_t layout_size(const Layout& layout) noexcept {
+    if (layout.payload.index() == 0) {  // row-major and column-major, the usual ones
+        return 0;
+    }
+    ByteWriter counter;
+    write_layout(counter, layout);
+    return counter.position();
+}
+
+void write_layout(ByteWriter& out, const Layout& layout) noexcept {
+    if (layout.payload.index() != 0) {
+        std::visit(PayloadWriter(out), layout.payload);
+    }
+}
 
 }  // namespace hurray

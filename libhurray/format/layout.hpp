@@ -100,9 +100,15 @@ struct Layout {
     }
 };
 
-/// Reads the payload that `tag` asks for, for a tensor of `rank` dimensions (up to kMaxRank). Judges the tag as well:
-/// the format does that only here.
-[[nodiscard]] Layout read_layout(ByteReader& in, std::uint8_t tag, std::size_t rank) noexcept;
+/// How many elements a sparse layout stores; nothing for the others.
+[[nodiscard]] std::optional<std::uint64_t> stored_count(const Layout& layout) noexcept;
+
+/// Reads the payload that `tag` asks for, for a tensor of `rank` dimensions (up to kMaxRank), into `layout`, which is in its
+/// first state. Judges the tag as well: the format does that only here.
+void read_layout(ByteReader& in, std::uint8_t tag, std::size_t rank, Layout& layout) noexcept;
+
+/// How many bytes the payload takes.
+[[nodiscard]] std::size_t layout_size(const Layout& layout) noexcept;
 
 /// Writes the payload; the tag is in the fixed header.
 void write_layout(ByteWriter& out, const Layout& layout) noexcept;

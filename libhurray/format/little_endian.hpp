@@ -1,8 +1,10 @@
 #pragma once
 
+#include <bit>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <type_traits>
 
@@ -11,6 +13,13 @@ namespace hurray {
 
 template <std::integral T>
 [[nodiscard]] constexpr T load_little_endian(const std::uint8_t* bytes) noexcept {
+    if constexpr (std::endian::native == std::endian::little) {
+        if (!std::is_constant_evaluated()) {  // gcc 12 does not see by itself that the loop below is one load
+            T value;
+            std::memcpy(&value, bytes, sizeof(T));
+            return value;
+        }
+    }
     std::uint64_t value = 0;
     for (std::size_t i = 0; i < sizeof(T); ++i) {
         value |= static_cast<std::uint64_t>(bytes[i]) << (8 * i);
@@ -20,6 +29,12 @@ template <std::integral T>
 
 template <std::integral T>
 constexpr void store_little_endian(T value, std::uint8_t* bytes) noexcept {
+    if constexpr (std::endian::native == std::endian::little) {
+        if (!std::is_constant_evaluated()) {
+            std::memcpy(bytes, &value, sizeof(T));
+            return;
+        }
+    }
     const auto bits = static_cast<std::uint64_t>(static_cast<std::make_unsigned_t<T>>(value));
     for (std::size_t i = 0; i < sizeof(T); ++i) {
         bytes[i] = static_cast<std::uint8_t>(bits >> (8 * i));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "libhurray/format/byte_reader.hpp"
@@ -55,6 +56,11 @@ struct ExtensionType {
 };
 
 enum class MemberRole : std::uint8_t { Correction = 0, Base = 1 };
+
+/// Sizes of the sections that have a fixed one, in bytes.
+inline constexpr std::size_t kStatisticsSize = 72;
+inline constexpr std::size_t kExtensionTypeSize = 20;
+inline constexpr std::size_t kCompositeMemberSize = 16;
 
 /// Each reads its section and checks it in the format's order.
 [[nodiscard]] Shard read_shard(ByteReader& in, const Shape& shape) noexcept;

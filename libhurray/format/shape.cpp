@@ -42,7 +42,7 @@ std::optional<std::uint64_t> Shape::element_count() const noexcept {
 
 Shape read_shape(ByteReader& in) noexcept {
     const auto rank = in.read<std::uint32_t>("rank");
-    in.check(rank <= kMaxRank, {Fault::RankExceedsMaximum, "rank", 0, rank, kMaxRank});
+    in.check(rank <= kMaxRank, Fault::RankExceedsMaximum, "rank", 0, rank, kMaxRank);
     return Shape(in.array<std::uint64_t>(rank, "shape"));
 }
 

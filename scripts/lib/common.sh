@@ -9,7 +9,7 @@ build_packages=(
     libboost-dev libprotobuf-dev protobuf-compiler libprotozero-dev libexpected-dev libcli11-dev libspdlog-dev libtomlplusplus-dev
     libsystemd-dev nlohmann-json3-dev
 )
-test_packages=(libgtest-dev libgmock-dev libbenchmark-dev python3-protobuf systemd)
+test_packages=(libgtest-dev libgmock-dev libbenchmark-dev valgrind libflatbuffers-dev flatbuffers-compiler python3-protobuf systemd)
 packaging_packages=(dpkg-dev file gzip lintian debootstrap)
 python_packages=(python3 python3-dev python3-venv python3-numpy python3-pil python3-pytest ca-certificates)
 

@@ -1,4 +1,5 @@
-// Any bytes: decoding reads nothing outside them, and what it accepts survives being encoded and decoded again.
+// Any bytes: decoding reads nothing outside them, and what it accepts survives being encoded and decoded again, from the view
+// and as a value.
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -6,6 +7,7 @@
 
 #include "libhurray/base/check.hpp"
 #include "libhurray/format/descriptor_reader.hpp"
+#include "libhurray/format/descriptor_value.hpp"
 #include "libhurray/format/descriptor_writer.hpp"
 #include "libhurray/format/quantization.hpp"
 #include "libhurray/format/validate.hpp"
@@ -29,8 +31,10 @@ void look_at_everything(const DescriptorView& view) {
     if (view.quantization) {
         static_cast<void>(hurray::parse_quantization(*view.quantization));
     }
-    if (const auto valid = hurray::validate_descriptor(view); !valid) {
-        HURRAY_CHECK(!hurray::describe(valid.error()).empty());
+    for (const auto rules : {hurray::ValidationRules::Format, hurray::ValidationRules::Sharing}) {
+        if (const auto valid = hurray::validate_descriptor(view, rules); !valid) {
+            HURRAY_CHECK(!hurray::describe(valid.error()).empty());
+        }
     }
 }
 
@@ -46,6 +50,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     }
     look_at_everything(*view);
     const auto canonical = encode(*view);
+    HURRAY_CHECK(hurray::DescriptorValue::of(*view).encode() == canonical);
     const auto again = hurray::decode_descriptor(canonical);
     HURRAY_CHECK(again.has_value());
     HURRAY_CHECK(encode(*again) == canonical);

@@ -2,6 +2,7 @@
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
+#include <algorithm>
 
 #include <array>
 #include <deque>
@@ -123,6 +124,11 @@ TEST_F(HostilePeer, BrokenDescriptorsAreRefused) {
     TestTensor longer = make_tensor("t");
     longer.publish.descriptor += '\0';
     EXPECT_EQ(p.next<Error>(p.send(longer.publish, {longer.fd.get()})).code, Errc::InvalidArgument);
+    TestTensor dynamic = make_tensor("t");
+    std::fill_n(dynamic.publish.descriptor.begin() + 20, 8, '\xff');
+    const auto error = p.next<Error>(p.send(dynamic.publish, {dynamic.fd.get()}));
+    EXPECT_EQ(error.code, Errc::InvalidArgument);
+    EXPECT_EQ(error.field, "publish.descriptor.shape[0]");
 }
 
 TEST_F(HostilePeer, MemoryThatIsNotBuiltYetIsUnsupported) {
