@@ -75,6 +75,15 @@ void clear_eventfd(int fd) noexcept {
     [[maybe_unused]] const auto read = ::read(fd, &count, sizeof count);
 }
 
+/// What the daemon said no to. The sentence comes first, since it is for the caller; the field of the protocol's message, which
+/// the caller never wrote, is for whoever wonders what this library sent.
+Error refused(Error error) {
+    if (!error.field.empty() && error.message.find(error.field) == std::string::npos) {
+        error.message += " (" + error.field + ")";
+    }
+    return error;
+}
+
 }  // namespace
 
 /// Tells of one call and its answer, where that is wanted.
@@ -265,7 +274,7 @@ Result<void> Connection::greet(const Greeting& greeting) {
         return {};
     }
     if (auto* error = std::get_if<Error>(&packet->message)) {
-        return fail(std::move(*error));
+        return fail(refused(std::move(*error)));
     }
     if (auto* closing = std::get_if<wire::Closing>(&packet->message)) {
         return fail(std::move(closing->error));
@@ -309,7 +318,7 @@ Result<Connection::Reply> Connection::call(wire::RequestMessage message, const C
     call_log.answered(call.request_id, *call.result);
     if (*call.result) {
         if (auto* error = std::get_if<Error>(&(*call.result)->message)) {
-            return fail(std::move(*error));
+            return fail(refused(std::move(*error)));
         }
     }
     return std::move(*call.result);

@@ -25,6 +25,9 @@ namespace {
 
 using hurray::Errc;
 
+/// With fewer nothing could be published: 253 are kept free.
+constexpr std::uint64_t kLeastDescriptors = 300;
+
 /// A whole number written in octal: 0o660.
 struct Octal {
     std::int64_t value = 0;
@@ -43,6 +46,7 @@ struct Draft {
     std::optional<std::string> metrics_group;
     log::Level log_level = log::Level::Info;
     std::uint64_t descriptors = 0;
+    ServerLimits limits;
 };
 
 bool read_path(std::optional<std::string>& path, const Value& value) {
@@ -111,15 +115,37 @@ bool set_log_level(Draft& draft, const Value& value) {
     return false;
 }
 
-bool set_descriptors(Draft& draft, const Value& value) {
+constexpr std::uint64_t kMostOfAnything = 1'000'000'000;
+
+/// A count from `least` to a thousand million.
+std::optional<std::uint64_t> read_count(const Value& value, std::uint64_t least) {
     const auto* octal = std::get_if<Octal>(&value);
     const auto* plain = std::get_if<std::int64_t>(&value);
     const std::int64_t number = octal != nullptr ? octal->value : plain != nullptr ? *plain : -1;
-    if ((number != 0 && number < 16) || number > 1'000'000'000) {
-        return false;
+    const auto count = static_cast<std::uint64_t>(number);
+    return number >= 0 && count >= least && count <= kMostOfAnything ? std::optional(count) : std::nullopt;
+}
+
+bool set_count(std::uint64_t& into, const Value& value, std::uint64_t least) {
+    const auto count = read_count(value, least);
+    into = count.value_or(into);
+    return count.has_value();
+}
+
+bool set_descriptors(Draft& draft, const Value& value) {
+    if (read_count(value, 0) == 0U) {
+        draft.descriptors = 0;
+        return true;
     }
-    draft.descriptors = static_cast<std::uint64_t>(number);
-    return true;
+    return set_count(draft.descriptors, value, kLeastDescriptors);
+}
+
+bool set_clients(Draft& draft, const Value& value) { return set_count(draft.limits.of_user.clients, value, 1); }
+
+bool set_waiting(Draft& draft, const Value& value) { return set_count(draft.limits.of_user.waiting, value, 1); }
+
+bool set_unread_descriptors(Draft& draft, const Value& value) {
+    return set_count(draft.limits.unread_descriptors, value, hurray::wire::kMaxPacketFds);
 }
 
 struct Key {
@@ -148,7 +174,12 @@ constexpr auto kKeys = std::to_array<Key>({
     {"log.level", "\"info\"", "", "least important lines that are written", "debug, info, warning, error",
      set_log_level},
     {"limits.descriptors", "0", "count", "most file descriptors to have open; 0: all that the system allows",
-     "0, or 16 to 1000000000", set_descriptors},
+     "0, or 300 to 1000000000", set_descriptors},
+    {"quota.user.clients", "256", "count", "most connections of a user", "1 to 1000000000", set_clients},
+    {"quota.user.waiting", "1024", "count", "most attaches of a user that wait", "1 to 1000000000", set_waiting},
+    {"quota.user.unread_descriptors", "256", "count",
+     "most file descriptors that a client may have been sent and not read", "253 to 1000000000",
+     set_unread_descriptors},
 });
 
 std::string show(const Value& value) {
@@ -293,6 +324,7 @@ hurray::Result<Config> load_config(const CommandLine& line, const Environment& e
     Config config;
     config.log_level = draft.log_level;
     config.descriptors = draft.descriptors;
+    config.limits = draft.limits;
     if (draft.path) {
         config.socket.path = *draft.path;
     } else if (environment.is_system) {

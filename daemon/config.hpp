@@ -19,6 +19,7 @@ struct Config {
     log::Level log_level = log::Level::Info;
     /// Most descriptors to have open; 0: as many as the system lets us.
     std::uint64_t descriptors = 0;
+    ServerLimits limits;
 };
 
 inline constexpr const char* kDefaultConfigFile = "/etc/hurray/hurrayd.toml";

@@ -5,8 +5,6 @@
 #include <variant>
 #include <vector>
 
-#include <sys/resource.h>
-
 #include "daemon/descriptor_check.hpp"
 #include "daemon/version.hpp"
 #include "proto/wire/segment_check.hpp"
@@ -27,17 +25,6 @@ tl::unexpected<Error> last_words(const Dispatcher::Peer& peer, std::uint64_t req
     return hurray::fail(std::move(error));
 }
 
-Error out_of_descriptors() {
-    rlimit limit{};
-    (void)::getrlimit(RLIMIT_NOFILE, &limit);
-    Error error{Errc::Limit, "hurrayd has no file descriptor left for this (its RLIMIT_NOFILE is " +
-                                 std::to_string(limit.rlim_cur) + ")"};
-    error.limit_name = "limits.descriptors";
-    error.limit = limit.rlim_cur;
-    error.in_use = limit.rlim_cur;
-    return error;
-}
-
 }  // namespace
 
 hurray::Result<void> Dispatcher::handle(Peer& peer, std::span<const std::byte> packet, wire::Received& received,
@@ -49,14 +36,19 @@ hurray::Result<void> Dispatcher::handle(Peer& peer, std::span<const std::byte> p
         error.limit = wire::kMaxPacketBytes;
         return last_words(peer, 0, std::move(error), out);
     }
-    auto decoded = wire::decode_request(packet, received.fds.size());
+    auto decoded = wire::decode_request(packet, received.fds_missing ? wire::kAnyFdCount : received.fds.size());
     if (received.fds_missing) {
         // The request itself came whole. Whose it is, is known in most cases; what it brought is not to be used.
         const std::uint64_t request_id = decoded ? decoded->request_id : decoded.error().request_id;
         if (request_id == 0) {
-            return last_words(peer, 0, out_of_descriptors(), out);
+            return last_words(peer, 0, budget_.packet_refusal(peer.credentials.uid), out);
         }
-        out.send(peer.number, request_id, out_of_descriptors());
+        Error error = budget_.packet_refusal(peer.credentials.uid);
+        if (const auto* publish = decoded ? std::get_if<wire::Publish>(&decoded->message) : nullptr) {
+            error.field = "publish.segments";
+            error.value = publish->segments.size();
+        }
+        out.send(peer.number, request_id, std::move(error));
         return {};
     }
     if (!decoded) {
@@ -166,12 +158,18 @@ void Dispatcher::publish(const Peer& peer, std::uint64_t request_id, wire::Publi
         !placed) {
         return refuse(placed.error());
     }
+    std::vector<wire::FileIdentity> files;
+    files.reserve(publish.segments.size());
     for (std::size_t i = 0; i < publish.segments.size(); ++i) {
         const auto checked = wire::check_segment(received.fds[i].get(), publish.segments[i],
                                                  "publish.segments[" + std::to_string(i) + "]");
         if (!checked) {
             return refuse(checked.error());
         }
+        files.push_back(*checked);
+    }
+    if (const auto distinct = wire::check_distinct(files, "publish"); !distinct) {
+        return refuse(distinct.error());
     }
 
     Publication publication;
@@ -180,7 +178,7 @@ void Dispatcher::publish(const Peer& peer, std::uint64_t request_id, wire::Publi
     }
     publication.stored.reserve(publish.segments.size());
     for (std::size_t i = 0; i < publish.segments.size(); ++i) {
-        publication.stored.push_back(segments_.add(std::move(received.fds[i])));
+        publication.stored.push_back(segments_.add(std::move(received.fds[i]), publish.segments[i].size));
     }
     publication.request = std::move(publish);
     registry_.publish(peer.number, request_id, std::move(publication), out);

@@ -8,6 +8,7 @@
 #include <string>
 #include <variant>
 
+#include "daemon/descriptor_budget.hpp"
 #include "daemon/outbox.hpp"
 #include "daemon/registry.hpp"
 #include "daemon/segments.hpp"
@@ -38,11 +39,12 @@ class Dispatcher {
         std::string label;     ///< what it calls itself; for logs
     };
 
-    Dispatcher(Registry& registry, SegmentTable& segments, const hurray::wire::Id16& instance,
-               std::uint64_t started_ms) noexcept
-        : registry_(registry), segments_(segments), instance_(instance), started_ms_(started_ms) {}
+    Dispatcher(Registry& registry, SegmentTable& segments, const DescriptorBudget& budget,
+               const hurray::wire::Id16& instance, std::uint64_t started_ms) noexcept
+        : registry_(registry), segments_(segments), budget_(budget), instance_(instance), started_ms_(started_ms) {}
 
-    /// Does what the packet says and writes the answers into `out`. Every descriptor of `received` that is not kept is closed.
+    /// Does what the packet says and writes the answers into `out`. Descriptors that are kept are taken out of `received`; the
+    /// others stay there, to be closed where that can't keep anybody waiting.
     ///
     /// Fails: whatever makes the connection unusable; `out` holds the last words. To be delivered, then cut.
     [[nodiscard]] hurray::Result<void> handle(Peer& peer, std::span<const std::byte> packet,
@@ -59,6 +61,7 @@ class Dispatcher {
 
     Registry& registry_;
     SegmentTable& segments_;
+    const DescriptorBudget& budget_;
     hurray::wire::Id16 instance_;
     std::uint64_t started_ms_;
     Requests requests_{};

@@ -47,7 +47,7 @@ int serve(const hurrayd::Config& config) {
     std::signal(SIGPIPE, SIG_IGN);  // whoever reads our log may leave before us
 
     hurrayd::asio::io_context io(1);  // one thread: Asio need not lock
-    auto server = hurrayd::Server::open(io, config.socket);
+    auto server = hurrayd::Server::open(io, config.socket, config.limits);
     if (!server) {
         log::error("start_failed", {{"reason", server.error().message}});
         return kExitRefused;
@@ -110,11 +110,12 @@ int main(int argc, char** argv) {
             std::string("Configuration file in TOML (default: ") + hurrayd::kDefaultConfigFile + ", if it is there)");
         app.add_option("--log-level", line.log_level, "debug, info, warning or error (over log.level)");
         app.set_version_flag("--version", "hurrayd " + std::string(hurrayd::kVersion));
-        app.footer("Keys of the configuration file, tables written as [socket], [metrics], [log], [limits]:\n" +
-                   hurrayd::describe_keys() +
-                   "\nEnvironment: HURRAY_SOCKET (over the file), NOTIFY_SOCKET (told when clients are served).\n"
-                   "Signals: SIGTERM and SIGINT end it cleanly.\n"
-                   "Exit codes: 0 ended by a signal, 1 can't serve, 2 wrong usage or configuration.");
+        app.footer(
+            "Keys of the configuration file, tables written as [socket], [metrics], [log], [limits], [quota.user]:\n" +
+            hurrayd::describe_keys() +
+            "\nEnvironment: HURRAY_SOCKET (over the file), NOTIFY_SOCKET (told when clients are served).\n"
+            "Signals: SIGTERM and SIGINT end it cleanly.\n"
+            "Exit codes: 0 ended by a signal, 1 can't serve, 2 wrong usage or configuration.");
         try {
             app.parse(argc, argv);
         } catch (const CLI::ParseError& said) {

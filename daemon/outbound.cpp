@@ -22,6 +22,12 @@ const std::vector<wire::Segment>* carried_segments(const wire::Packet& packet) n
     return reply != nullptr ? &reply->segments : nullptr;
 }
 
+/// What the peer of `socket` has not read yet, in bytes of the kernel's own counting; 0: it has read everything.
+int unread_bytes(int socket) noexcept {
+    int bytes = 0;
+    return ::ioctl(socket, SIOCOUTQ, &bytes) == 0 ? bytes : 1;
+}
+
 bool may_step_aside(const wire::Packet& packet) noexcept {
     return std::holds_alternative<wire::AttachReply>(packet.message) ||
            std::holds_alternative<wire::Done>(packet.message);
@@ -42,6 +48,7 @@ void Outbound::remove(SessionNumber session) {
     }
     clear(found->second);
     wake_dependents(found->second);
+    forget_unread(found->second);
     peers_.erase(found);
     flush_all();
 }
@@ -186,15 +193,38 @@ void Outbound::wait_for(SessionNumber session, const std::vector<Place>& after) 
 
 /// Whether `count` more descriptors may go to it. Only an empty socket tells that it has read what it was sent: that it
 /// speaks does not.
-bool Outbound::may_carry(Peer& peer, std::size_t count) const noexcept {
-    if (count == 0 || peer.unread_fds + count <= limits_.unread_fds) {
-        return true;
+bool Outbound::may_carry(Peer& peer, std::size_t count) noexcept {
+    if (count != 0 && peer.unread_fds + count > limits_.unread_fds) {
+        note_read(peer);
+        if (peer.unread_fds != 0) {
+            return false;
+        }
     }
-    int unread_bytes = 0;
-    if (::ioctl(peer.socket, SIOCOUTQ, &unread_bytes) == 0 && unread_bytes == 0) {
-        peer.unread_fds = 0;
+    return count == 0 || fits_all(count);
+}
+
+/// Whether `count` more descriptors may be unread over all sessions. Many that read everything may look as if they did
+/// not, until the kernel is asked; which is done once between two retries.
+bool Outbound::fits_all(std::size_t count) noexcept {
+    const auto fits = [&] { return unread_fds_ == 0 || unread_fds_ + count <= limits_.all_unread_fds; };
+    if (!crowded_ && !fits()) {
+        for (auto& [number, peer] : peers_) {
+            note_read(peer);
+        }
+        crowded_ = !fits();
     }
-    return peer.unread_fds == 0;
+    return fits();
+}
+
+void Outbound::note_read(Peer& peer) noexcept {
+    if (peer.unread_fds != 0 && unread_bytes(peer.socket) == 0) {
+        forget_unread(peer);
+    }
+}
+
+void Outbound::forget_unread(Peer& peer) noexcept {
+    unread_fds_ -= peer.unread_fds;
+    peer.unread_fds = 0;
 }
 
 /// On anything but Done the packet is still to be sent, or the peer is broken. The carried segments are either those of a
@@ -225,6 +255,7 @@ wire::Sent Outbound::send(SessionNumber session, Peer& peer, std::string_view by
     switch (*sent) {
         case wire::Sent::Done:
             peer.unread_fds += count;
+            unread_fds_ += count;
             break;
         case wire::Sent::WouldBlock:
             peer.full = true;
@@ -267,6 +298,7 @@ void Outbound::spoke(SessionNumber session) {
 }
 
 void Outbound::retry_refused() {
+    crowded_ = false;
     for (auto& [number, peer] : peers_) {
         if (peer.refused) {
             set_refused(peer, false);
@@ -379,7 +411,35 @@ void Outbound::cut_stalled(std::chrono::steady_clock::time_point now) {
             break_off(session, peer, over ? "slow reader" : "holds others up");
         }
     }
+    cut_hoarder(now);
     flush_all();
+}
+
+void Outbound::cut_hoarder(std::chrono::steady_clock::time_point now) {
+    crowded_ = crowded_ && refused_ != 0;
+    if (!crowded_) {
+        return;
+    }
+    const bool is_new = now - std::exchange(hoarders_seen_, now) > limits_.patience;
+    std::pair<SessionNumber, Peer*> most{};
+    for (auto& [number, peer] : peers_) {
+        note_read(peer);
+        if (peer.unread_fds == 0 || peer.broken) {
+            continue;
+        }
+        // Any change is taken for reading: who is sent more and reads nothing has a full socket before long.
+        const int unread = unread_bytes(peer.socket);
+        if (is_new || unread != peer.unread_bytes) {
+            peer.unread_bytes = unread;
+            peer.hoards_since = now;
+        } else if (now - peer.hoards_since >= limits_.patience &&
+                   (most.second == nullptr || peer.unread_fds > most.second->unread_fds)) {
+            most = {{number}, &peer};
+        }
+    }
+    if (most.second != nullptr && !fits_all(1)) {
+        break_off(most.first, *most.second, "leaves descriptors unread for which others wait");
+    }
 }
 
 void Outbound::wake_dependents(Peer& peer) {

@@ -31,7 +31,8 @@ namespace hurrayd {
 ///    that sleeps.
 /// 2. Nobody waits for a session that is gone or broken.
 /// 3. Who reads nothing is cut, `patience` after it went over its limits or others began to wait for it. Who reads is
-///    not: what a session is kept from by another one is not charged to it.
+///    not: what a session is kept from by another one is not charged to it. While grants wait since all have too many
+///    descriptors unread, others wait for those who have them: whoever has the most goes first.
 ///
 /// Threads: one. Time comes in with `cut_stalled` alone.
 class Outbound {
@@ -48,6 +49,9 @@ class Outbound {
         /// Descriptors that a session may have unread, so that one that does not read leaves the others some of what the
         /// kernel allows the daemon's user. At least as many as one packet carries.
         std::size_t unread_fds = 256;
+        /// Descriptors that all of them may have unread together: what the kernel allows is a limit for all processes of
+        /// the daemon's user.
+        std::size_t all_unread_fds = SIZE_MAX;
     };
 
     /// Who owns the sockets. None of these may call back into Outbound.
@@ -85,7 +89,7 @@ class Outbound {
     /// Cuts who has read nothing for `patience` though it should have (rule 3). To be called a few times in that while
     /// `has_owing`; the time counts from the first call that finds a session so.
     void cut_stalled(std::chrono::steady_clock::time_point now);
-    [[nodiscard]] bool has_owing() const noexcept { return !owing_.empty(); }
+    [[nodiscard]] bool has_owing() const noexcept { return !owing_.empty() || crowded_; }
 
     /// Whether nothing is queued for it.
     [[nodiscard]] bool idle(SessionNumber session) const noexcept;
@@ -120,7 +124,9 @@ class Outbound {
         std::uint64_t sent = 0;    ///< of those, sent, or stepped aside after all
         std::size_t bytes = 0;     ///< in `queue`
         std::size_t aside_bytes = 0;
-        std::size_t unread_fds = 0;          ///< at most; 0 is known by asking the kernel
+        std::size_t unread_fds = 0;  ///< at most; 0 is known by asking the kernel
+        int unread_bytes = 0;        ///< when last looked at by cut_hoarder()
+        std::chrono::steady_clock::time_point hoards_since;
         std::set<SessionNumber> dependents;  ///< have packets that wait for this session's
         std::optional<std::chrono::steady_clock::time_point> stalled_since;  ///< owing, and has read nothing since
     };
@@ -134,7 +140,11 @@ class Outbound {
     void put_aside(Peer& peer, Entry entry);
     void add_unsent(std::vector<Place>& after, const Place& place, SessionNumber to) const;
     [[nodiscard]] bool is_over(const Peer& peer) const noexcept;
-    [[nodiscard]] bool may_carry(Peer& peer, std::size_t count) const noexcept;
+    [[nodiscard]] bool may_carry(Peer& peer, std::size_t count) noexcept;
+    [[nodiscard]] bool fits_all(std::size_t count) noexcept;
+    void forget_unread(Peer& peer) noexcept;
+    void note_read(Peer& peer) noexcept;
+    void cut_hoarder(std::chrono::steady_clock::time_point now);
     void break_off_all(const std::vector<Place>& places);
     void wait_for(SessionNumber session, const std::vector<Place>& after);
     void flush(SessionNumber session);
@@ -149,6 +159,9 @@ class Outbound {
     Limits limits_;
     std::unordered_map<std::uint64_t, Peer> peers_;
     std::size_t refused_ = 0;
+    std::size_t unread_fds_ = 0;  ///< of all peers
+    std::chrono::steady_clock::time_point hoarders_seen_;
+    bool crowded_ = false;  ///< too many are unread: looked at, and not to be looked at again before the next retry
     std::set<SessionNumber> owing_;  ///< over their limits, or waited for; some of them no longer
     // Reused from call to call.
     std::string encoded_;

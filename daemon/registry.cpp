@@ -30,6 +30,9 @@ constexpr std::size_t kListBudget = 4096;
 constexpr std::size_t kSnapshotPackets = 128;
 /// Changes kept back during a snapshot. More: GAP, and the watcher may look again.
 constexpr std::size_t kMaxKeptBack = 1024;
+/// Leases, capsules and watches of sessions that have ended that are dealt with at a time: each may set off a packet, so this
+/// keeps everybody else waiting for about half a millisecond.
+constexpr std::size_t kEndingPiece = 256;
 /// Users that fit a StatusReply: 8 uses of up to 32 bytes each.
 constexpr std::size_t kStatusUsers = 240;
 
@@ -117,7 +120,7 @@ hurray::Result<void> Registry::open_session(SessionNumber number, const Identity
     const std::pair key{identity.uid, identity.session};
     if (session_ids_.contains(key)) {
         return hurray::fail_field(Errc::AlreadyExists, "hello.session",
-                                  "a living connection of this user uses this session id");
+                                  "a connection of this user that lives, or is being ended, has this session id");
     }
     const auto [entry, fresh] = sessions_.try_emplace(number.value);
     HURRAY_CHECK(fresh);
@@ -132,47 +135,81 @@ hurray::Result<void> Registry::open_session(SessionNumber number, const Identity
 
 void Registry::end_session(SessionNumber number, Outbox& out) {
     Session& ended = session(number);
-    const std::uint32_t uid = ended.identity.uid;
-
-    // First what it consumes: nobody is told anything about its own leases but the producers, once each.
+    ended.is_ending = true;
     while (!ended.waiting_order.empty()) {
         remove_waiter(ended.waiting_order.front());
     }
-    while (!ended.watches.empty()) {
+    --count(ended.identity.uid).clients;
+    endings_.push_back(number);
+    if (endings_.size() == 1) {
+        continue_endings(out);
+    }
+}
+
+void Registry::continue_endings(Outbox& out) {
+    std::size_t budget = kEndingPiece;
+    while (!endings_.empty()) {
+        Session& ended = session(endings_.front());
+        if (!continue_ending(ended, budget, out)) {
+            return;
+        }
+        const std::uint32_t uid = ended.identity.uid;
+        session_ids_.erase({uid, ended.identity.session});
+        sessions_.erase(endings_.front().value);
+        endings_.pop_front();
+        forget_if_zero(uid);
+    }
+}
+
+/// Does up to `budget` things. True: nothing of the session is left.
+bool Registry::continue_ending(Session& ended, std::size_t& budget, Outbox& out) {
+    // First what it consumes: nobody is told anything about its own leases but the producers, once each.
+    for (; !ended.watches.empty(); --budget) {
+        if (budget == 0) {
+            return false;
+        }
         remove_watch(ended, ended.watches.begin());
     }
-    // Its own capsules have no producer from here on, so that a lease it held on one of them is reported to nobody.
-    for (Capsule& capsule : ended.capsules) {
-        capsule.producer = nullptr;
-    }
-    while (!ended.lease_order.empty()) {
+    for (; !ended.lease_order.empty(); --budget) {
+        if (budget == 0) {
+            return false;
+        }
         close_lease(ended.lease_order.front(), wire::LeaseEvent::What::Lost, out);
     }
-
-    while (!ended.capsules.empty()) {
+    for (; !ended.capsules.empty(); --budget) {
         Capsule& capsule = ended.capsules.front();
-        ended.capsules.pop_front();
-        for (Lease& lease : capsule.leases) {
-            if (lease.holder->told_lost != capsule.version) {
-                lease.holder->told_lost = capsule.version;
-                out.send(lease.holder->number, 0, wire::ProducerLost{capsule.id});
+        for (; budget != 0 && !capsule.leases.empty(); --budget) {
+            Session& holder = *capsule.leases.front().holder;
+            capsule.leases.pop_front();
+            if (holder.told_lost != capsule.version) {
+                holder.told_lost = capsule.version;
+                out.send(holder.number, 0, wire::ProducerLost{capsule.id});
             }
         }
+        if (budget == 0) {
+            return false;
+        }
+        ended.capsules.pop_front();
+        capsule.producer = nullptr;
         if (!capsule.retired) {
             retire(capsule);
             tell_watchers(What::ProducerLost, capsule.id, capsule.name->first, capsule.version, capsule.id.uid, out);
         }
         end_if_unused(capsule, out);
     }
-
-    session_ids_.erase({uid, ended.identity.session});
-    sessions_.erase(number.value);
-    --count(uid).clients;
-    forget_if_zero(uid);
+    return true;
 }
 
 bool Registry::sees(const Session& session, const Capsule& capsule) noexcept {
     return session.identity.is_root || session.identity.uid == capsule.id.uid;
+}
+
+Registry::Session* Registry::live_producer(const Capsule& capsule) noexcept {
+    return capsule.producer != nullptr && !capsule.producer->is_ending ? capsule.producer : nullptr;
+}
+
+bool Registry::is_attachable(const Capsule& capsule) noexcept {
+    return !capsule.retired && live_producer(capsule) != nullptr;
 }
 
 // ---- Publish --------------------------------------------------------------------------------------------------------
@@ -243,8 +280,8 @@ void Registry::publish(SessionNumber from, std::uint64_t request_id, Publication
         if (Capsule* old = std::exchange(name->second.current, nullptr)) {
             retired = wire::Watched{0, What::Retired, old->id, name->first, old->version};
             old->retired = true;
-            if (old->producer != nullptr) {
-                out.send(old->producer->number, 0, wire::Retired{old->id});
+            if (Session* told = live_producer(*old)) {
+                out.send(told->number, 0, wire::Retired{old->id});
             }
             end_if_unused(*old, out);
         }
@@ -286,8 +323,8 @@ void Registry::end_if_unused(Capsule& capsule, Outbox& out) {
     if (!capsule.retired || capsule.open_leases != 0) {
         return;
     }
-    if (capsule.producer != nullptr) {
-        out.send(capsule.producer->number, 0, wire::Ended{capsule.id, !capsule.lost_lease});
+    if (Session* told = live_producer(capsule)) {
+        out.send(told->number, 0, wire::Ended{capsule.id, !capsule.lost_lease});
     }
     const auto& stored = capsule.publication.stored;
     out.dropped.insert(out.dropped.end(), stored.begin(), stored.end());
@@ -337,13 +374,14 @@ Registry::Found Registry::find(const Session& viewer, const wire::Attach& attach
         const auto known = capsules_.find(*id);
         if (known != capsules_.end() && sees(viewer, known->second)) {
             // An id has one version for ever: what is not right now never will be.
-            const bool good = !known->second.retired && satisfies(known->second, attach);
+            const bool good = is_attachable(known->second) && satisfies(known->second, attach);
             return good ? Found{State::Here, &known->second} : Found{State::Never, nullptr};
         }
     } else if (const auto known = names_.find(std::get<std::string>(attach.what)); known != names_.end()) {
         candidate = known->second.current;
     }
-    if (candidate != nullptr && sees(viewer, *candidate) && satisfies(*candidate, attach)) {
+    if (candidate != nullptr && is_attachable(*candidate) && sees(viewer, *candidate) &&
+        satisfies(*candidate, attach)) {
         return {State::Here, candidate};
     }
     if (attach.which == wire::Which::Exactly && attach.version < next_version_) {
@@ -363,8 +401,8 @@ void Registry::attach(SessionNumber from, std::uint64_t request_id, const wire::
             satisfies(capsule, attach);
         if (same) {
             // The first grant may be held back until the producer has OPENED; this one must not overtake that either.
-            out.send_behind(capsule.producer != nullptr ? capsule.producer->number : SessionNumber{}, from, request_id,
-                            reply_for(capsule));
+            const Session* told = live_producer(capsule);
+            out.send_behind(told != nullptr ? told->number : SessionNumber{}, from, request_id, reply_for(capsule));
             return;
         }
     }
@@ -392,6 +430,11 @@ void Registry::attach(SessionNumber from, std::uint64_t request_id, const wire::
                  refusal(Errc::NotFound, name != nullptr ? "attach.name" : "attach.capsule",
                          name != nullptr ? "nothing to attach under the name \"" + *name + "\""
                                          : std::string("no such capsule")));
+        return;
+    }
+    if (auto admitted = quotas_.admit(Quota::Waiting, consumer.identity.uid, count(consumer.identity.uid).waiting);
+        !admitted) {
+        out.send(from, request_id, std::move(admitted.error()));
         return;
     }
 
@@ -547,9 +590,9 @@ void Registry::close_lease(Lease& lease, wire::LeaseEvent::What what, Outbox& ou
     if (what == wire::LeaseEvent::What::Lost) {
         capsule.lost_lease = true;
     }
-    if (capsule.producer != nullptr) {
+    if (Session* told = live_producer(capsule)) {
         out.send(
-            capsule.producer->number, 0,
+            told->number, 0,
             wire::LeaseEvent{capsule.id, {holder.identity.uid, holder.shown_hash, number}, what, capsule.open_leases});
     }
     holder.leases.erase(number);
@@ -584,8 +627,8 @@ void Registry::withdraw(SessionNumber from, std::uint64_t request_id, const wire
     const std::size_t first = out.packets.size();
     const wire::Watched retired{0, What::Retired, capsule.id, capsule.name->first, capsule.version};
     retire(capsule);
-    if (capsule.producer != nullptr && capsule.producer != &asker) {
-        out.send(capsule.producer->number, 0, wire::Retired{capsule.id});
+    if (Session* told = live_producer(capsule); told != nullptr && told != &asker) {
+        out.send(told->number, 0, wire::Retired{capsule.id});
     }
     end_if_unused(capsule, out);
     out.send_after(first, from, request_id, wire::Done{});
@@ -640,7 +683,7 @@ void Registry::list(SessionNumber from, std::uint64_t request_id, const wire::Li
             info.bytes = capsule.publication.buffer_bytes;
             info.leases = capsule.open_leases;
             info.access = capsule.access;
-            info.retired = capsule.retired;
+            info.retired = !is_attachable(capsule);
             info.pid = capsule.pid;
             if (list.with_descriptor) {
                 info.descriptor = published.descriptor;
@@ -798,17 +841,15 @@ void Registry::status(SessionNumber from, std::uint64_t request_id, std::string_
     wire::StatusReply reply;
     const auto add = [&](std::uint32_t uid, const Totals& use) {
         const std::uint64_t others = use.clients - (uid == asker.uid ? 1 : 0);
-        const std::array<std::pair<const char*, std::uint64_t>, 8> uses = {{{"clients", others},
-                                                                            {"capsules", use.capsules},
-                                                                            {"names", use.names},
-                                                                            {"bytes", use.bytes},
-                                                                            {"leases", use.leases},
-                                                                            {"waiting", use.waiting},
-                                                                            {"watches", use.watches},
-                                                                            {"descriptors", use.descriptors}}};
-        for (const auto& [name, used] : uses) {
-            reply.uses.push_back({name, uid, used, 0});
-        }
+        const std::array<wire::Use, 8> uses = {{{"clients", uid, others, quotas_.limit(Quota::Clients)},
+                                                {"capsules", uid, use.capsules, 0},
+                                                {"names", uid, use.names, 0},
+                                                {"bytes", uid, use.bytes, 0},
+                                                {"leases", uid, use.leases, 0},
+                                                {"waiting", uid, use.waiting, quotas_.limit(Quota::Waiting)},
+                                                {"watches", uid, use.watches, 0},
+                                                {"descriptors", uid, use.descriptors, 0}}};
+        reply.uses.insert(reply.uses.end(), uses.begin(), uses.end());
     };
     if (asker.is_root) {
         std::size_t users = 0;

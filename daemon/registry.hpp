@@ -15,6 +15,7 @@
 
 #include "daemon/hash.hpp"
 #include "daemon/outbox.hpp"
+#include "daemon/quota.hpp"
 #include "daemon/types.hpp"
 #include "libhurray/base/result.hpp"
 #include "proto/wire/messages.hpp"
@@ -70,16 +71,22 @@ class UsedNumbers {
 /// Threads: one. Costs: O(log n) or O(1) in the number of capsules and sessions, but for what lists them.
 class Registry {
   public:
-    explicit Registry(std::uint64_t first_version) noexcept : next_version_(first_version) {}
+    explicit Registry(std::uint64_t first_version, Quotas::Limits quotas = {}) noexcept
+        : next_version_(first_version), quotas_(quotas) {}
     Registry(const Registry&) = delete;
     Registry& operator=(const Registry&) = delete;
     ~Registry();
 
-    /// Fails: AlreadyExists  a living session of this user has that session id
+    /// Fails: AlreadyExists  a session of this user that lives, or is still ending, has that session id
     [[nodiscard]] hurray::Result<void> open_session(SessionNumber number, const Identity& identity);
 
     /// Its leases are LOST, its capsules retire and their holders are told, its waiting attaches and watches vanish.
+    ///
+    /// From now on it must not be named, and nothing of it can be attached. There may be any number of leases and capsules,
+    /// so others are told piece by piece: more is to be written as long as `has_endings`.
     void end_session(SessionNumber number, Outbox& out);
+    [[nodiscard]] bool has_endings() const noexcept { return !endings_.empty(); }
+    void continue_endings(Outbox& out);
 
     /// Reply: PublishReply. Old version's producer: Retired, and Ended if nobody holds it, both before that reply. Then the
     /// waiting attaches that it satisfies, in the order they came; then watchers.
@@ -92,6 +99,7 @@ class Registry {
     ///        TimedOut         by `expire`
     ///        Closed           by `cancel`
     ///        InvalidArgument  the lease number, or the request's while it waits, was used before
+    ///        OverQuota        it would have to wait, and so many of its user do already
     void attach(SessionNumber from, std::uint64_t request_id, const wire::Attach& attach,
                 std::optional<std::uint64_t> timeout_ms, std::uint64_t now_ms, Outbox& out);
 
@@ -115,7 +123,7 @@ class Registry {
     [[nodiscard]] bool has_snapshots(SessionNumber number) const noexcept;
     void continue_snapshots(SessionNumber number, Outbox& out);
 
-    /// Reply: StatusReply: the asker's user, for root every user (as many as fit a packet).
+    /// Reply: StatusReply: the asker's user, for root every user (as many as fit a packet); without the asker's connection.
     void status(SessionNumber from, std::uint64_t request_id, std::string_view daemon_version, std::uint64_t uptime_ms,
                 Outbox& out) const;
 
@@ -136,6 +144,11 @@ class Registry {
         friend bool operator==(const Totals&, const Totals&) = default;
     };
     [[nodiscard]] Totals totals() const noexcept;
+    /// What users may have. Clients are counted by whom they connect to, the rest is here.
+    [[nodiscard]] Quotas& quotas() noexcept { return quotas_; }
+
+    /// Leases that a session holds, and would lose if it ended now.
+    [[nodiscard]] std::size_t leases_of(SessionNumber number) const { return session(number).leases.size(); }
 
     /// What has happened since the start. As many leases were opened as ended and are held, together.
     struct History {
@@ -147,7 +160,7 @@ class Registry {
     [[nodiscard]] const History& history() const noexcept { return history_; }
 
     /// Compares all that is known twice, by walking through everything: counts, lists, indices. What does not agree is a bug, and
-    /// ends the process (HURRAY_CHECK). For tests and fuzzing.
+    /// ends the process (HURRAY_CHECK). Nothing is compared while a session is half ended. For tests and fuzzing.
     void check_consistency() const;
 
   private:
@@ -208,17 +221,18 @@ class Registry {
         std::int32_t pid = 0;
         bool retired = false;
         bool lost_lease = false;      ///< some lease of it was lost: its memory is never to be written again
-        Session* producer = nullptr;  ///< null: its session has ended
+        Session* producer = nullptr;  ///< null: its session has ended; it may also be ending, see live_producer()
         std::uint64_t open_leases = 0;
         std::uint64_t segment_bytes = 0;
         Publication publication;  ///< as published, for comparison; `request.name` is left empty
         Hook in_session;
-        ListOf<Lease, &Lease::in_capsule> leases;
+        ListOf<Lease, &Lease::in_capsule> leases;  ///< whose holders need to be told if the producer is lost
     };
 
     struct Session {
         SessionNumber number;
         Identity identity;
+        bool is_ending = false;
         wire::Id16 shown_hash;
         UsedNumbers used_leases;
         std::unordered_map<std::uint64_t, Lease> leases;
@@ -244,6 +258,9 @@ class Registry {
     Session& session(SessionNumber number);
     const Session& session(SessionNumber number) const;
     static bool sees(const Session& session, const Capsule& capsule) noexcept;
+    /// Whom to tell of what becomes of `capsule`; null: nobody any more.
+    static Session* live_producer(const Capsule& capsule) noexcept;
+    static bool is_attachable(const Capsule& capsule) noexcept;
     static bool satisfies(const Capsule& capsule, const wire::Attach& attach) noexcept;
     Found find(const Session& session, const wire::Attach& attach);
     void grant(Session& consumer, std::uint64_t request_id, std::uint64_t lease, Capsule& capsule, Outbox& out);
@@ -251,6 +268,7 @@ class Registry {
     void remove_waiter(Waiter& waiter);
     void serve_waiters(WaiterList& waiters, Capsule& capsule, Outbox& out);
     void close_lease(Lease& lease, wire::LeaseEvent::What what, Outbox& out);
+    bool continue_ending(Session& ended, std::size_t& budget, Outbox& out);
     void retire(Capsule& capsule) noexcept;
     void end_if_unused(Capsule& capsule, Outbox& out);
     void tell_watchers(wire::Watched::What what, const wire::CapsuleId& id, std::string_view name,
@@ -270,8 +288,10 @@ class Registry {
                                                                     std::size_t budget, Visit&& visit) const;
 
     std::uint64_t next_version_;
+    Quotas quotas_;
     std::unordered_map<std::uint64_t, Session> sessions_;
     std::map<std::pair<std::uint32_t, wire::Id16>, Session*> session_ids_;
+    std::deque<SessionNumber> endings_;
     std::unordered_map<wire::CapsuleId, Capsule, CapsuleIdHash> capsules_;
     Names names_;
     /// What each user published, in the order of name and version: who lists or watches looks at nothing else, so that

@@ -6,9 +6,11 @@
 
 namespace hurrayd {
 
-SegmentNumber SegmentTable::add(hurray::UniqueFd fd) {
+SegmentNumber SegmentTable::add(hurray::UniqueFd fd, std::uint64_t bytes) {
     const SegmentNumber number{next_++};
-    segments_.try_emplace(number.value).first->second.fd = std::move(fd);
+    Segment& segment = segments_.try_emplace(number.value).first->second;
+    segment.fd = std::move(fd);
+    segment.bytes = bytes;
     return number;
 }
 
@@ -28,6 +30,7 @@ void SegmentTable::drop(SegmentNumber number) {
     const auto found = segments_.find(number.value);
     HURRAY_CHECK(found != segments_.end());
     if (--found->second.uses == 0) {
+        closer_.close_memory(std::move(found->second.fd), found->second.bytes);
         segments_.erase(found);
     }
 }

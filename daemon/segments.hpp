@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <unordered_map>
 
+#include "daemon/closer.hpp"
 #include "daemon/types.hpp"
 #include "libhurray/base/unique_fd.hpp"
 
@@ -15,8 +16,11 @@ namespace hurrayd {
 /// Threads: one.
 class SegmentTable {
   public:
-    /// Keeps `fd`, which has passed every check, with one use.
-    [[nodiscard]] SegmentNumber add(hurray::UniqueFd fd);
+    /// `closer` closes what is large.
+    explicit SegmentTable(Closer& closer) noexcept : closer_(closer) {}
+
+    /// Keeps `fd`, a sealed memfd of `bytes` bytes that has passed every check, with one use.
+    [[nodiscard]] SegmentNumber add(hurray::UniqueFd fd, std::uint64_t bytes);
     /// A loan until the last use is dropped. The number must be in use.
     [[nodiscard]] int fd(SegmentNumber number) const;
     void hold(SegmentNumber number);
@@ -27,8 +31,10 @@ class SegmentTable {
   private:
     struct Segment {
         hurray::UniqueFd fd;
+        std::uint64_t bytes = 0;
         std::uint64_t uses = 1;
     };
+    Closer& closer_;
     std::unordered_map<std::uint64_t, Segment> segments_;
     std::uint64_t next_ = 1;
 };

@@ -165,7 +165,8 @@ hurray::Result<Server::Endpoint> Server::open_endpoint(const SocketOptions& opti
     return endpoint;
 }
 
-hurray::Result<std::unique_ptr<Server>> Server::open(asio::io_context& io, const SocketOptions& options) {
+hurray::Result<std::unique_ptr<Server>> Server::open(asio::io_context& io, const SocketOptions& options,
+                                                     const ServerLimits& limits) {
     auto endpoint = open_endpoint(options);
     if (!endpoint) {
         return tl::unexpected(endpoint.error());
@@ -174,12 +175,17 @@ hurray::Result<std::unique_ptr<Server>> Server::open(asio::io_context& io, const
     if (::getrandom(instance.bytes.data(), instance.bytes.size(), 0) != static_cast<ssize_t>(instance.bytes.size())) {
         return refuse_os("getrandom", errno);
     }
-    std::unique_ptr<Server> server(new Server(io, std::move(*endpoint), instance));
+    std::unique_ptr<Server> server(new Server(io, std::move(*endpoint), limits, instance));
+    if (const DescriptorBudget& budget = server->budget_; !budget.has_room_for_packet(0)) {
+        log::warning("few_descriptors", {{"limit", budget.limit()},
+                                         {"needed", budget.in_use() + DescriptorBudget::kKeptFree},
+                                         {"effect", "nothing can be published"}});
+    }
     server->wait_accept();
     return server;
 }
 
-Server::Server(asio::io_context& io, Endpoint endpoint, const wire::Id16& instance)
+Server::Server(asio::io_context& io, Endpoint endpoint, const ServerLimits& limits, const wire::Id16& instance)
     : io_(io),
       endpoint_(std::move(endpoint)),
       listener_(io, endpoint_.listener.get()),
@@ -191,9 +197,12 @@ Server::Server(asio::io_context& io, Endpoint endpoint, const wire::Id16& instan
       hello_(io),
       peer_log_(io),
       start_time_(static_cast<double>(realtime_ns()) * 1e-9),
-      registry_(realtime_ns()),
-      outbound_(segments_, *this),
-      dispatcher_(registry_, segments_, instance, steady_ms()) {
+      closer_([this, &io](std::uint64_t ticket) { asio::post(io, [this, ticket] { resume({ticket}); }); }),
+      segments_(closer_),
+      budget_(segments_, closer_),
+      registry_(realtime_ns(), limits.of_user),
+      outbound_(segments_, *this, {.unread_fds = limits.unread_descriptors, .all_unread_fds = budget_.limit() / 2}),
+      dispatcher_(registry_, segments_, budget_, instance, steady_ms()) {
     (void)endpoint_.listener.release();
 }
 
@@ -221,10 +230,11 @@ void Server::stop() {
     }
     deliver();
     for (const auto& [number, session] : sessions_) {
-        session->close();
+        closer_.close_socket(session->user(), session->close());
         outbound_.remove({number});
     }
     sessions_.clear();
+    connections_.clear();
     broken_.clear();
     peer_log_.stop();
 }
@@ -294,36 +304,43 @@ void Server::accept_batch() {
 /// is given for it, it is told, and the spare one is taken again.
 void Server::turn_away() {
     spare_.reset();
-    {
-        const UniqueFd socket(::accept4(listener_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-        if (socket) {
-            const auto credentials = peer_credentials(socket.get());
-            tell_full(socket.get(), credentials ? credentials->uid : kNobody);
-        }
+    UniqueFd socket(::accept4(listener_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (socket) {
+        const auto credentials = peer_credentials(socket.get());
+        refuse_client(credentials ? credentials->uid : kNobody, std::move(socket), budget_.client_refusal());
     }
     spare_ = open_spare();
 }
 
-void Server::tell_full(int socket, std::uint32_t uid) {
-    hurray::Error error{Errc::Limit, "hurrayd has no file descriptor left for another client"};
-    error.limit_name = "limits.descriptors";
-    std::string bytes;
-    wire::encode(wire::Packet{0, wire::Closing{error}}, bytes);
-    (void)wire::send_packet(socket, std::as_bytes(std::span(bytes)), {});
+void Server::refuse_client(std::uint32_t user, UniqueFd socket, hurray::Error error) {
     ++traffic_.turned_away;
     traffic_.count(error);
-    peer_log_.write(log::Level::Warning, "client_turned_away", uid, {{"reason", "no file descriptor left"}});
+    peer_log_.write(log::Level::Warning, "client_turned_away", user, {{"reason", error.message}});
+    std::string bytes;
+    wire::encode(wire::Packet{0, wire::Closing{std::move(error)}}, bytes);
+    (void)wire::send_packet(socket.get(), std::as_bytes(std::span(bytes)), {});
+    closer_.close_socket(user, std::move(socket));
 }
 
 void Server::admit(UniqueFd socket) {
     const auto credentials = peer_credentials(socket.get());
     if (!credentials) {
+        closer_.close_socket(0, std::move(socket));
+        return;
+    }
+    std::uint64_t& connections = connections_[credentials->uid];
+    if (auto admitted = registry_.quotas().admit(Quota::Clients, credentials->uid, connections); !admitted) {
+        refuse_client(credentials->uid, std::move(socket), std::move(admitted.error()));
+        return;
+    }
+    if (!budget_.has_room_for_client()) {
+        refuse_client(credentials->uid, std::move(socket), budget_.client_refusal());
         return;
     }
     UniqueFd pidfd = peer_pidfd(socket.get());
     if (!pidfd && (errno == EMFILE || errno == ENFILE)) {
         // Without it the death of this client could stay unseen.
-        tell_full(socket.get(), credentials->uid);
+        refuse_client(credentials->uid, std::move(socket), budget_.client_refusal());
         return;
     }
     if (!pidfd && !std::exchange(told_no_pidfd_, true)) {
@@ -337,6 +354,8 @@ void Server::admit(UniqueFd socket) {
                                              std::move(pidfd), Dispatcher::Peer{number, *credentials, false, {}});
     outbound_.add(number, session->socket());
     sessions_.emplace(number.value, session);
+    budget_.client_came();
+    ++connections;
     session->start();
     ungreeted_.emplace_back(std::chrono::steady_clock::now(), number);
     if (!hello_armed_) {
@@ -388,7 +407,9 @@ void Server::on_packet(Session& session, std::span<const std::byte> packet, wire
     if (!was_greeted && session.peer().greeted) {
         peer_log_.write(log::Level::Info, "session_opened", session.peer());
     }
-    received.fds.clear();  // what was not kept is closed before the answer goes out
+    if (!received.fds.empty() || received.is_left) {
+        close_unused(session, received);
+    }
     deliver();
     if (fault) {
         end_session(number, *fault, true);
@@ -403,7 +424,39 @@ void Server::on_writable(Session& session) {
     finish_step();
 }
 
-void Server::on_end(Session& session, std::string_view reason) {
+/// Closes what was not kept of a packet's descriptors. That may take any time, and until then no more comes from that peer:
+/// so nobody piles up more of them than one packet holds.
+void Server::close_unused(Session& session, wire::Received& received) {
+    const std::uint64_t ticket = session.number().value;
+    if (received.is_left) {
+        UniqueFd duplicate(::fcntl(session.socket(), F_DUPFD_CLOEXEC, 0));
+        if (!duplicate) {
+            broken(session.number(), "no file descriptor left to read on with");
+            return;
+        }
+        session.pause();
+        closer_.read_away(session.user(), std::move(duplicate), ticket);
+        return;
+    }
+    std::erase_if(received.fds, [](const UniqueFd& fd) { return !fd; });
+    if (closer_.close(session.user(), std::move(received.fds), ticket)) {
+        session.pause();
+    }
+}
+
+void Server::resume(SessionNumber number) {
+    if (const auto found = sessions_.find(number.value); found != sessions_.end()) {
+        const std::shared_ptr<Session> session = found->second;  // it may end on the way
+        session->resume();
+    }
+}
+
+bool Server::has_room_for_fds(const Session& session) { return budget_.has_room_for_packet(session.user()); }
+
+void Server::on_end(Session& session, std::string_view reason, std::vector<UniqueFd> fds) {
+    if (!fds.empty()) {
+        closer_.close(session.user(), std::move(fds), 0);
+    }
     end_session(session.number(), reason, false);
     finish_step();
 }
@@ -467,14 +520,17 @@ void Server::end_session(SessionNumber number, std::string_view reason, bool is_
     ++(is_fault ? traffic_.cut : traffic_.left);
     // First what waited for it, then what its end sets off: a grant goes out before the news that its producer is lost.
     outbound_.remove(number);
-    session->close();
+    closer_.close_socket(session->user(), session->close());
+    budget_.client_left();
+    if (const auto connections = connections_.find(session->user()); --connections->second == 0) {
+        connections_.erase(connections);
+    }
     if (peer.greeted) {
-        const std::uint64_t lost_before = registry_.history().leases_lost;
+        if (const std::size_t leases = registry_.leases_of(number); leases != 0) {
+            peer_log_.write(log::Level::Info, "leases_lost", peer, {{"leases", leases}});
+        }
         registry_.end_session(number, outbox_);
         deliver();
-        if (const std::uint64_t lost = registry_.history().leases_lost - lost_before; lost != 0) {
-            peer_log_.write(log::Level::Info, "leases_lost", peer, {{"leases", lost}});
-        }
     }
 }
 
@@ -492,6 +548,9 @@ void Server::finish_step() {
     if (!snapshotting_.empty() && !pump_posted_) {
         pump_snapshots();
         end_broken();
+    }
+    if (registry_.has_endings() && !ending_posted_) {
+        post_ending();
     }
     if (outbound_.has_refused() && !retry_armed_) {
         arm_retry();
@@ -528,6 +587,19 @@ void Server::pump_snapshots() {
             }
         });
     }
+}
+
+/// What the end of a session sets off comes in pieces, and everybody else has a turn between two of them.
+void Server::post_ending() {
+    ending_posted_ = true;
+    asio::post(io_, [this] {
+        ending_posted_ = false;
+        if (!stopped_) {
+            registry_.continue_endings(outbox_);
+            deliver();
+            finish_step();
+        }
+    });
 }
 
 void Server::arm_deadline() {

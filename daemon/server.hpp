@@ -16,10 +16,13 @@
 #include <sys/types.h>
 
 #include "daemon/asio.hpp"
+#include "daemon/closer.hpp"
+#include "daemon/descriptor_budget.hpp"
 #include "daemon/dispatcher.hpp"
 #include "daemon/metrics.hpp"
 #include "daemon/outbound.hpp"
 #include "daemon/peer_log.hpp"
+#include "daemon/quota.hpp"
 #include "daemon/registry.hpp"
 #include "daemon/segments.hpp"
 #include "daemon/session.hpp"
@@ -36,6 +39,13 @@ struct SocketOptions {
     mode_t directory_mode = 0700;  ///< of the socket's directory, should it have to be made
 };
 
+/// How much of itself the server gives.
+struct ServerLimits {
+    Quotas::Limits of_user;
+    /// Descriptors that a client may have unread.
+    std::uint64_t unread_descriptors = 256;
+};
+
 /// Listens, accepts, owns the sessions and everything that they share; turns what comes in into calls of the dispatcher, and
 /// ends sessions. While it lives nobody else serves its socket.
 ///
@@ -49,7 +59,8 @@ class Server final : private Session::Owner, private Outbound::Listener {
     ///        InvalidArgument  the path is too long, or something that is not a socket is there
     ///        Internal         the system refuses, with errno
     [[nodiscard]] static hurray::Result<std::unique_ptr<Server>> open(asio::io_context& io,
-                                                                      const SocketOptions& options);
+                                                                      const SocketOptions& options,
+                                                                      const ServerLimits& limits = {});
     ~Server();
 
     /// Tells every client, closes every connection, removes the socket. `io` runs out of work.
@@ -77,11 +88,12 @@ class Server final : private Session::Owner, private Outbound::Listener {
     };
     [[nodiscard]] static hurray::Result<Endpoint> open_endpoint(const SocketOptions& options);
 
-    Server(asio::io_context& io, Endpoint endpoint, const hurray::wire::Id16& instance);
+    Server(asio::io_context& io, Endpoint endpoint, const ServerLimits& limits, const hurray::wire::Id16& instance);
 
     void on_packet(Session& session, std::span<const std::byte> packet, hurray::wire::Received& received) override;
     void on_writable(Session& session) override;
-    void on_end(Session& session, std::string_view reason) override;
+    bool has_room_for_fds(const Session& session) override;
+    void on_end(Session& session, std::string_view reason, std::vector<hurray::UniqueFd> fds) override;
     std::span<std::byte> packet_buffer() noexcept override { return packet_buffer_; }
     void want_writable(SessionNumber session) override;
     void broken(SessionNumber session, std::string_view reason) override;
@@ -90,11 +102,14 @@ class Server final : private Session::Owner, private Outbound::Listener {
     void accept_batch();
     void admit(hurray::UniqueFd socket);
     void turn_away();
-    void tell_full(int socket, std::uint32_t uid);
+    void refuse_client(std::uint32_t user, hurray::UniqueFd socket, hurray::Error error);
+    void close_unused(Session& session, hurray::wire::Received& received);
+    void resume(SessionNumber number);
     void end_session(SessionNumber number, std::string_view reason, bool is_fault);
     void end_broken();
     void finish_step();
     void pump_snapshots();
+    void post_ending();
     void arm_deadline();
     void arm_retry();
     void arm_stalled();
@@ -122,16 +137,20 @@ class Server final : private Session::Owner, private Outbound::Listener {
     Traffic traffic_;
     const double start_time_;  ///< seconds since 1970
 
+    Closer closer_;
     SegmentTable segments_;
+    DescriptorBudget budget_;
     Registry registry_;
     Outbound outbound_;
     Dispatcher dispatcher_;
     Outbox outbox_;  // reused; empty between steps
     std::unordered_map<std::uint64_t, std::shared_ptr<Session>> sessions_;
+    std::unordered_map<std::uint32_t, std::uint64_t> connections_;  ///< of each user
     std::uint64_t next_session_ = 1;
     std::vector<std::pair<SessionNumber, std::string>> broken_;  ///< to be ended when this step is done
     std::set<SessionNumber> snapshotting_;
     bool pump_posted_ = false;
+    bool ending_posted_ = false;
     bool stopped_ = false;
     bool told_no_pidfd_ = false;
     std::array<std::byte, hurray::wire::kMaxPacketBytes> packet_buffer_;

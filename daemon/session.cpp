@@ -1,6 +1,7 @@
 #include "daemon/session.hpp"
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <utility>
 
@@ -26,6 +27,8 @@ constexpr std::size_t kLookAgain = 16;
 /// Packets that are read from a dead peer. Its socket held a few hundred at most; more come only from a forked child that
 /// goes on sending, and that is nobody whom we serve.
 constexpr std::size_t kLastPackets = 4096;
+/// How long the end of a dead peer waits until descriptors that it sent are closed, so that what it sent after them counts.
+constexpr std::chrono::seconds kLastPatience{2};
 
 }  // namespace
 
@@ -49,11 +52,20 @@ void Session::start() {
     }
 }
 
-void Session::close() {
+hurray::UniqueFd Session::close() {
     closed_ = true;
     boost::system::error_code ignored;
-    socket_.close(ignored);
     pidfd_.close(ignored);
+    return hurray::UniqueFd(socket_.release());
+}
+
+void Session::resume() {
+    paused_ = false;
+    if (dead_) {
+        read_last();
+    } else {
+        wait_readable();
+    }
 }
 
 void Session::wait_readable() {
@@ -61,7 +73,8 @@ void Session::wait_readable() {
         if (failed || self->closed_) {
             return;
         }
-        if (self->read_batch() != Read::Over) {
+        const Read read_until = self->read_batch();
+        if (read_until != Read::Over && read_until != Read::Paused) {
             self->wait_readable();
         }
     });
@@ -72,11 +85,31 @@ void Session::wait_death() {
         if (failed || self->closed_) {
             return;
         }
-        // A forked child may hold the socket open for ever. What the dead process had sent still counts.
-        if (self->read(kLastPackets) != Read::Over) {
-            self->owner_.on_end(*self, "process died");
-        }
+        self->dead_ = true;
+        self->read_last();
     });
+}
+
+void Session::read_last() {
+    // A forked child may hold the socket open for ever. What the dead process had sent still counts.
+    switch (read(kLastPackets)) {
+        case Read::More:
+        case Read::Empty:
+            owner_.on_end(*this, "process died", {});
+            break;
+        case Read::Paused: {
+            // Until what it sent is closed, but not for as long as it likes.
+            const auto patience = std::make_shared<asio::steady_timer>(socket_.get_executor(), kLastPatience);
+            patience->async_wait([self = shared_from_this(), patience](const boost::system::error_code& failed) {
+                if (!failed && !self->closed_) {
+                    self->owner_.on_end(*self, "process died", {});
+                }
+            });
+            break;
+        }
+        case Read::Over:
+            break;
+    }
 }
 
 void Session::want_writable() {
@@ -99,10 +132,15 @@ Session::Read Session::read_batch() {
 
 Session::Read Session::read(std::size_t most) {
     for (std::size_t i = 0; i < most; ++i) {
+        if (paused_) {
+            return Read::Paused;
+        }
         const std::span<std::byte> buffer = owner_.packet_buffer();
-        auto received = hurray::wire::receive_packet(socket_.native_handle(), buffer);
+        auto received = owner_.has_room_for_fds(*this)
+                            ? hurray::wire::receive_packet(socket_.native_handle(), buffer)
+                            : hurray::wire::receive_packet_without_fds(socket_.native_handle(), buffer);
         if (!received) {
-            owner_.on_end(*this, received.error().message);
+            owner_.on_end(*this, received.error().message, {});
             return Read::Over;
         }
         switch (received->kind) {
@@ -119,11 +157,11 @@ Session::Read Session::read(std::size_t most) {
             case Received::Kind::Reset:  // what the peer had sent before it left comes next
                 break;
             case Received::Kind::End:
-                owner_.on_end(*this, "closed");
+                owner_.on_end(*this, "closed", std::move(received->fds));
                 return Read::Over;
         }
     }
-    return Read::More;
+    return paused_ ? Read::Paused : Read::More;
 }
 
 hurray::Result<PeerCredentials> peer_credentials(int socket) {

@@ -4,6 +4,7 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "daemon/asio.hpp"
 #include "daemon/dispatcher.hpp"
@@ -27,8 +28,10 @@ class Session : public std::enable_shared_from_this<Session> {
         virtual void on_packet(Session& session, std::span<const std::byte> packet,
                                hurray::wire::Received& received) = 0;
         virtual void on_writable(Session& session) = 0;
-        /// Nothing comes any more: the peer's queue is read to its end.
-        virtual void on_end(Session& session, std::string_view reason) = 0;
+        /// Whether a packet may be received with its descriptors.
+        virtual bool has_room_for_fds(const Session& session) = 0;
+        /// Nothing comes any more: the peer's queue is read to its end, which may have brought descriptors.
+        virtual void on_end(Session& session, std::string_view reason, std::vector<hurray::UniqueFd> fds) = 0;
         /// Where packets are read into, for all sessions: its content is gone with the next packet.
         virtual std::span<std::byte> packet_buffer() noexcept = 0;
 
@@ -41,18 +44,24 @@ class Session : public std::enable_shared_from_this<Session> {
 
     void start();
     void want_writable();
-    /// Closes the socket. No call to the owner comes after it.
-    void close();
+    /// Reads nothing more until `resume`.
+    void pause() noexcept { paused_ = true; }
+    void resume();
+    /// Gives the socket up. No call to the owner comes after it.
+    [[nodiscard]] hurray::UniqueFd close();
 
     [[nodiscard]] SessionNumber number() const noexcept { return peer_.number; }
     [[nodiscard]] Dispatcher::Peer& peer() noexcept { return peer_; }
+    [[nodiscard]] std::uint32_t user() const noexcept { return peer_.credentials.uid; }
     [[nodiscard]] int socket() { return socket_.native_handle(); }
 
   private:
-    enum class Read { More, Empty, Over };
+    enum class Read { More, Empty, Paused, Over };
 
     void wait_readable();
     void wait_death();
+    /// Reads what the dead process has left, then the session is over.
+    void read_last();
     /// What a wake is worth: one packet, or a batch.
     Read read_batch();
     /// Up to `most` packets.
@@ -65,6 +74,8 @@ class Session : public std::enable_shared_from_this<Session> {
     std::uint64_t packets_ = 0;   ///< read so far
     std::size_t lone_wakes_ = 0;  ///< wakes in a row that found one packet
     std::size_t wakes_ = 0;       ///< since then
+    bool paused_ = false;
+    bool dead_ = false;  ///< the process, that is
     bool closed_ = false;
 };
 

@@ -141,7 +141,7 @@ void write(const StatusRequest& /*in*/, Writer& /*out*/) {}
 
 // ---- Packets --------------------------------------------------------------------------------------------------------
 
-/// Messages for people may quote anything; what is not fit for protobuf's strings travels as '?'.
+/// Messages for people may quote anything; what travels is UTF-8 without control characters.
 void write(const Error& in, Writer& out) {
     out.add_sint32(static_cast<Tag>(pb::Error::kStatusFieldNumber), static_cast<std::int32_t>(in.code));
     put_bytes(out, pb::Error::kFieldFieldNumber, printable(in.field));

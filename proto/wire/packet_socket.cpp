@@ -58,33 +58,20 @@ class FdHolder {
 
 std::string describe(const char* what, int os_error) { return std::string(what) + ": " + std::strerror(os_error); }
 
-/// The largest packet that this socket's send buffer takes; 0: unknown.
-std::uint64_t largest_packet(int socket) noexcept {
-    constexpr int kKernelOverhead = 32;  // unix_dgram_sendmsg() keeps that much back
-    int send_buffer = 0;
-    socklen_t length = sizeof send_buffer;
-    if (::getsockopt(socket, SOL_SOCKET, SO_SNDBUF, &send_buffer, &length) != 0 || send_buffer < kKernelOverhead) {
-        return 0;
-    }
-    return static_cast<std::uint64_t>(send_buffer - kKernelOverhead);
-}
-
-}  // namespace
-
-Result<Received> receive_packet(int socket, std::span<std::byte> buffer) {
+/// Reads into `buffer` with the control part that `message` has. What came there is the caller's, also on failure nothing.
+Result<Received> receive(int socket, std::span<std::byte> buffer, msghdr& message, int flags) {
     HURRAY_CHECK(!buffer.empty());  // a read of 0 bytes would pass for the end
 
-    alignas(cmsghdr) std::array<std::byte, kControlBytes> control;
     iovec part{buffer.data(), buffer.size()};
-    msghdr message{};
     message.msg_iov = &part;
     message.msg_iovlen = 1;
-    message.msg_control = control.data();
-    message.msg_controllen = control.size();
 
     Received received;
-    const ssize_t size = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+    const ssize_t size = ::recvmsg(socket, &message, flags);
+    message.msg_iov = nullptr;
+    message.msg_iovlen = 0;
     if (size < 0) {
+        message.msg_controllen = 0;
         const int error = errno;
         switch (error) {
             case EAGAIN:
@@ -100,20 +87,51 @@ Result<Received> receive_packet(int socket, std::span<std::byte> buffer) {
                 return fail_os(Errc::ConnectionLost, error, describe("receive a packet", error));
         }
     }
-
-    FdHolder fds;
-    fds.take_from(message);
-    if (size == 0) {
-        // The end. An empty packet looks the same and is forbidden; descriptors that came with one are closed here.
-        received.kind = Received::Kind::End;
-        return received;
-    }
-    fds.give_to(received.fds);
-    received.kind = Received::Kind::Packet;
+    // An empty packet is forbidden and looks like the end.
+    received.kind = size == 0 ? Received::Kind::End : Received::Kind::Packet;
     received.size = static_cast<std::size_t>(size);
     received.truncated = (message.msg_flags & MSG_TRUNC) != 0;
     received.fds_missing = (message.msg_flags & MSG_CTRUNC) != 0;
     return received;
+}
+
+/// The largest packet that this socket's send buffer takes; 0: unknown.
+std::uint64_t largest_packet(int socket) noexcept {
+    constexpr int kKernelOverhead = 32;  // unix_dgram_sendmsg() keeps that much back
+    int send_buffer = 0;
+    socklen_t length = sizeof send_buffer;
+    if (::getsockopt(socket, SOL_SOCKET, SO_SNDBUF, &send_buffer, &length) != 0 || send_buffer < kKernelOverhead) {
+        return 0;
+    }
+    return static_cast<std::uint64_t>(send_buffer - kKernelOverhead);
+}
+
+}  // namespace
+
+Result<Received> receive_packet(int socket, std::span<std::byte> buffer) {
+    alignas(cmsghdr) std::array<std::byte, kControlBytes> control;
+    msghdr message{};
+    message.msg_control = control.data();
+    message.msg_controllen = control.size();
+    auto received = receive(socket, buffer, message, MSG_CMSG_CLOEXEC);
+    if (received) {
+        FdHolder fds;
+        fds.take_from(message);
+        fds.give_to(received->fds);
+    }
+    return received;
+}
+
+Result<Received> receive_packet_without_fds(int socket, std::span<std::byte> buffer) {
+    msghdr message{};
+    auto received = receive(socket, buffer, message, MSG_PEEK);
+    if (!received || (message.msg_flags & MSG_CTRUNC) != 0) {
+        if (received) {
+            received->is_left = true;
+        }
+        return received;
+    }
+    return receive(socket, buffer, message, 0);  // nobody else reads here: the same packet
 }
 
 Result<Sent> send_packet(int socket, std::span<const std::byte> packet, std::span<const int> fds) {

@@ -23,13 +23,18 @@ struct Received {
     std::size_t size = 0;       ///< bytes in the caller's buffer
     bool truncated = false;     ///< the packet was longer than the buffer
     bool fds_missing = false;   ///< descriptors were cut off (MSG_CTRUNC): nothing that came with it is to be used
+    bool is_left = false;       ///< the packet is still in the queue, with its descriptors
     std::vector<UniqueFd> fds;  ///< already close-on-exec; owned from the moment they exist
 };
 
-/// Reads one packet into `buffer`, which is not empty. ECONNRESET is `Reset`, not an error. An empty packet is `End`, and
-/// descriptors that came with it are closed.
+/// Reads one packet into `buffer`, which is not empty. ECONNRESET is `Reset`, not an error. An empty packet is `End`, with
+/// the descriptors that came with it.
 /// Fails: ConnectionLost, with errno, for whatever else the kernel says.
 [[nodiscard]] Result<Received> receive_packet(int socket, std::span<std::byte> buffer);
+
+/// The same where there is no room for descriptors: none is installed. A packet that carries some is only looked at; it has
+/// `fds_missing`, and `is_left` in the queue until somebody reads it away, which may take as long as closing its descriptors.
+[[nodiscard]] Result<Received> receive_packet_without_fds(int socket, std::span<std::byte> buffer);
 
 enum class Sent : std::uint8_t {
     Done,

@@ -4,7 +4,9 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fcntl.h>
@@ -91,7 +93,7 @@ std::string kind_without_seals(int fd) {
 
 }  // namespace
 
-Result<void> check_segment(int fd, const Segment& segment, std::string_view field) {
+Result<FileIdentity> check_segment(int fd, const Segment& segment, std::string_view field) {
     int wanted = 0;
     switch (segment.memory) {
         case Memory::Reusable:
@@ -163,7 +165,24 @@ Result<void> check_segment(int fd, const Segment& segment, std::string_view fiel
         return refuse(field, "the memfd is sparse: " + std::to_string(blocks * kBlock) + " of its " +
                                  std::to_string(size) + " bytes are reserved (fallocate does that)");
     }
-    return {};
+    return FileIdentity{status.st_dev, status.st_ino};
+}
+
+Result<void> check_distinct(const std::vector<FileIdentity>& files, std::string_view field_prefix) {
+    std::vector<std::pair<FileIdentity, std::size_t>> sorted;
+    sorted.reserve(files.size());
+    for (std::size_t i = 0; i < files.size(); ++i) {
+        sorted.emplace_back(files[i], i);
+    }
+    std::sort(sorted.begin(), sorted.end());
+    const auto same = std::adjacent_find(sorted.begin(), sorted.end(),
+                                         [](const auto& a, const auto& b) { return a.first == b.first; });
+    if (same == sorted.end()) {
+        return {};
+    }
+    return refuse(std::string(field_prefix) + ".segments[" + std::to_string(std::next(same)->second) + "]",
+                  "the memfd is that of segment " + std::to_string(same->second) +
+                      " as well: several buffers may lie in one segment, but it is sent once");
 }
 
 Result<void> check_placements(const std::vector<Segment>& segments, const std::vector<Placement>& placements,

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "libhurray/base/result.hpp"
 #include "proto/wire/messages.hpp"
@@ -9,14 +11,24 @@
 /// What a received descriptor of shared memory must be before anybody believes in it. Daemon and client use the same.
 namespace hurray::wire {
 
+/// Which file a descriptor is of, whatever its number and however often it was duplicated or opened again.
+struct FileIdentity {
+    std::uint64_t device = 0;
+    std::uint64_t inode = 0;
+    friend auto operator<=>(const FileIdentity&, const FileIdentity&) = default;
+};
+
 /// Checks that `fd` is a memfd with exactly the seals that `segment.memory` promises (F_SEAL_EXEC may come on top), has
 /// exactly `segment.size` bytes, and that all of them are reserved. What is true once then stays true: the seals see to
 /// it. Never maps or reads the memory.
 ///
 /// Fails: Unsupported      memory of a kind that is not built yet
 ///        InvalidArgument  no memfd, wrong seals, wrong size, sparse; the message says which, and what was found
-/// `field` is the segment's path in the message, for the error.
-[[nodiscard]] Result<void> check_segment(int fd, const Segment& segment, std::string_view field);
+/// `field` is the segment's path in the message, for the error. Returns which file it is.
+[[nodiscard]] Result<FileIdentity> check_segment(int fd, const Segment& segment, std::string_view field);
+
+/// Checks that no two segments are the same file. Fails: InvalidArgument, naming the second one below `field_prefix`.
+[[nodiscard]] Result<void> check_distinct(const std::vector<FileIdentity>& files, std::string_view field_prefix);
 
 /// What a placement needs to know of a buffer table entry.
 struct BufferExtent {

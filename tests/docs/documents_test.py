@@ -64,8 +64,8 @@ if not examples:
 
 if len(sys.argv) > 3 and not write:
     text = subprocess.run([sys.argv[3], "--help"], stdout=subprocess.PIPE, check=True, text=True).stdout
-    real = set(re.findall(r"^  (\w+\.\w+)", text, re.MULTILINE))
-    told = set(re.findall(r"^\| `(\w+\.\w+)` \|", (root / "docs/operations.md").read_text(encoding="utf-8"), re.MULTILINE))
+    real = set(re.findall(r"^  (\w+(?:\.\w+)+)", text, re.MULTILINE))
+    told = set(re.findall(r"^\| `(\w+(?:\.\w+)+)` \|", (root / "docs/operations.md").read_text(encoding="utf-8"), re.MULTILINE))
     if not real or real != told:
         problems.append(f"docs/operations.md: keys {sorted(told)}, but hurrayd has {sorted(real)}")
 

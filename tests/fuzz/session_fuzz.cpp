@@ -18,6 +18,7 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <fcntl.h>
@@ -455,6 +456,10 @@ class World : private hurrayd::Outbound::Listener {
         if (peer->daemons.greeted) {
             registry_.end_session(number, out_);
             outbound_.deliver(out_);
+            while (registry_.has_endings()) {
+                registry_.continue_endings(out_);
+                outbound_.deliver(out_);
+            }
         }
         read(*peer, SIZE_MAX);  // what it was sent before is sound too
     }
@@ -498,7 +503,9 @@ class World : private hurrayd::Outbound::Listener {
     }
 
     std::uint64_t base_descriptors_;
-    hurrayd::SegmentTable segments_;
+    hurrayd::Closer closer_{[](std::uint64_t) {}};
+    hurrayd::SegmentTable segments_{closer_};
+    hurrayd::DescriptorBudget budget_{segments_, closer_};
     hurrayd::Registry registry_{kFirstVersion};
     hurrayd::Outbound outbound_{segments_,
                                 *this,
@@ -507,7 +514,7 @@ class World : private hurrayd::Outbound::Listener {
                                  .patience = std::chrono::milliseconds(300),
                                  .most_bytes = 256 * 1024,
                                  .unread_fds = 256}};
-    hurrayd::Dispatcher dispatcher_{registry_, segments_, id16(1), 0};
+    hurrayd::Dispatcher dispatcher_{registry_, segments_, budget_, id16(1), 0};
     hurrayd::Outbox out_;
     std::array<std::unique_ptr<Peer>, kPeers> peers_;
     std::vector<SessionNumber> broken_;

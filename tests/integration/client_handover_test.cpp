@@ -339,6 +339,23 @@ TEST_F(Handover, NewerThanWaitsForTheNextVersion) {
     waiter.join();
 }
 
+// It began with "attach.name:", a field that no caller of the library knows.
+TEST_F(Handover, RefusalsOfTheDaemonBeginWithASentenceForTheCaller) {
+    Client client = connect();
+    const auto message_of = [&](const std::string& name) {
+        try {
+            client.attach(name);
+        } catch (const StatusError& error) {
+            return std::string(error.what());
+        }
+        return std::string("no error");
+    };
+    EXPECT_EQ(message_of("absent"),
+              "HURRAY_ERR_NOT_FOUND: hurray_client_attach: nothing to attach under the name \"absent\" (attach.name)");
+    EXPECT_EQ(message_of("a//b"),
+              "HURRAY_ERR_INVALID_ARGUMENT: hurray_client_attach: the name has an empty segment at position 2");
+}
+
 // case E11
 TEST_F(Handover, NamesThatBreakTheRulesAreRefusedByName) {
     Client client = connect();

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <deque>
 
 #include <gtest/gtest.h>
 
@@ -275,10 +276,9 @@ TEST_F(HostilePeer, DaemonThatIsOutOfMemoryEndsWithOne) {
     }
     DaemonProcess small({.arguments = {}, .environment = {}, .descriptor_limit = {}, .address_space_limit = 128 << 20});
     RawPeer greedy = RawPeer::greeted(small.socket_path());
-    const std::string name(250, 'n');
     try {
-        for (std::uint64_t lease = 1;; ++lease) {
-            greedy.send(wire::Attach{lease, name + std::to_string(lease % 100'000), wire::Which::Latest, 0, 0});
+        for (std::uint64_t n = 0;; ++n) {  // capsules without memory: there is no quota of them
+            greedy.publish(make_tensor(std::string(200, 'n') + std::to_string(n), 0));
         }
     } catch (const std::runtime_error&) {  // the connection ended
     }
@@ -327,15 +327,13 @@ TEST_F(HostilePeer, SleepingProducerDelaysOnlyItsOwnGrants) {
 }
 
 TEST_F(HostilePeer, DaemonThatIsOutOfDescriptorsSaysSoAndGoesOn) {  // case D3
-    if (kIsSanitized) {
-        GTEST_SKIP() << kNoDescriptorsLeftNote;
-    }
-    DaemonProcess small({.arguments = {}, .environment = {}, .descriptor_limit = 64});
+    constexpr std::uint64_t kLimit = 320;
+    DaemonProcess small({.arguments = {}, .environment = {}, .descriptor_limit = kLimit});
     RawPeer producer = RawPeer::greeted(small.socket_path());
     RawPeer neighbour = RawPeer::greeted(small.socket_path());
     std::vector<wire::CapsuleId> published;
     std::optional<Error> refused;
-    while (!refused && published.size() < 100) {
+    while (!refused && published.size() < kLimit) {
         const TestTensor tensor = make_tensor("");
         const auto id = producer.send(tensor.publish, {tensor.fd.get()});
         Incoming answer = producer.receive();
@@ -348,22 +346,66 @@ TEST_F(HostilePeer, DaemonThatIsOutOfDescriptorsSaysSoAndGoesOn) {  // case D3
     }
     ASSERT_TRUE(refused);
     EXPECT_EQ(refused->code, Errc::Limit);
+    EXPECT_EQ(refused->field, "publish.segments");
     EXPECT_EQ(refused->limit_name, "limits.descriptors");
-    EXPECT_EQ(refused->limit, 64u);
-    // Another client can't come in now, and is told why.
-    RawPeer late(small.socket_path());
-    EXPECT_EQ(late.next<wire::Closing>().error.code, Errc::Limit);
-    EXPECT_TRUE(late.at_end());
-    // Both connections are alive; after a withdrawal there is room again.
+    EXPECT_EQ(refused->limit, kLimit);
+    EXPECT_GT(refused->in_use, kLimit - 253);
+    EXPECT_EQ(refused->value, 1u);
+    EXPECT_LE(small.open_descriptors(), kLimit - 253) << "as many as a packet can bring are free";
+    // The neighbour, too, is refused on its connection, which goes on; others come in and attach.
+    const TestTensor tensor = make_tensor("neighbour");
+    EXPECT_EQ(neighbour.next<Error>(neighbour.send(tensor.publish, {tensor.fd.get()})).code, Errc::Limit);
     neighbour.call<wire::StatusReply>(wire::StatusRequest{});
-    for (std::size_t i = 0; i < 5; ++i) {
+    RawPeer consumer = RawPeer::greeted(small.socket_path());
+    const auto attach = consumer.send(wire::Attach{1, published[0], wire::Which::Latest, 0, 0});
+    EXPECT_EQ(consumer.receive().packet.request_id, attach);
+    producer.next<wire::LeaseEvent>();
+    // After a withdrawal there is room again.
+    for (std::size_t i = 1; i < 9; ++i) {
         producer.send(wire::Withdraw{published[i]});
         producer.next<wire::Ended>();
         producer.receive();
     }
     producer.publish(make_tensor("again"));
-    neighbour.publish(make_tensor("neighbour"));
-    RawPeer::greeted(small.socket_path());
+    neighbour.publish(tensor);
+}
+
+TEST_F(HostilePeer, ClientsForWhomThereIsNoDescriptorAreToldAndTurnedAway) {
+    constexpr std::uint64_t kLimit = 64;
+    DaemonProcess small({.arguments = {}, .environment = {}, .descriptor_limit = kLimit});
+    std::deque<RawPeer> clients;
+    std::optional<Error> refused;
+    while (!refused && clients.size() < kLimit) {
+        RawPeer client(small.socket_path());
+        try {
+            client.send_hello();
+        } catch (const std::runtime_error&) {  // turned away before that; the reason is in the queue
+        }
+        Incoming answer = client.receive();
+        if (auto* closing = std::get_if<wire::Closing>(&answer.packet.message)) {
+            refused = closing->error;
+            EXPECT_TRUE(client.at_end());
+        } else {
+            clients.push_back(std::move(client));
+        }
+    }
+    ASSERT_TRUE(refused);
+    EXPECT_EQ(refused->code, Errc::Limit);
+    EXPECT_EQ(refused->limit_name, "limits.descriptors");
+    EXPECT_EQ(refused->limit, kLimit);
+    EXPECT_GT(clients.size(), 10u);
+    for (RawPeer& client : clients) {
+        client.call<wire::StatusReply>(wire::StatusRequest{});
+    }
+    clients.pop_front();
+    for (bool is_in = false; !is_in;) {  // until the end of that one has been read
+        RawPeer client(small.socket_path());
+        try {
+            client.send_hello();
+            is_in = std::holds_alternative<wire::HelloReply>(client.receive().packet.message);
+        } catch (const std::runtime_error&) {
+        }
+    }
 }
 
 // The same kinds of lies, with sanitizers on the daemon's side.

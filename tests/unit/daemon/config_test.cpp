@@ -93,7 +93,7 @@ TEST_F(ConfigTest, AllKeysAreRead) {
 
 TEST_F(ConfigTest, ErrorsNameFileLineKeyValueAndWhatIsAllowed) {
     write("\n[limits]\ndescriptors = -3\n");
-    EXPECT_EQ(message(user), file + ":3: limits.descriptors is -3, allowed: 0, or 16 to 1000000000");
+    EXPECT_EQ(message(user), file + ":3: limits.descriptors is -3, allowed: 0, or 300 to 1000000000");
     write("[socket]\nmode = \"0999\"\n");
     EXPECT_EQ(message(user), file + ":2: socket.mode is 0999, allowed: an octal mode up to \"0777\", or 0o777");
     write("[socket]\nmoode = \"0600\"\n");
@@ -177,8 +177,9 @@ TEST_F(ConfigTest, MetricsCanBeElsewhereForOthersOrNowhere) {
 }
 
 TEST_F(ConfigTest, HelpShowsEveryKey) {
-    for (const char* key : {"socket.path", "socket.mode", "socket.group", "metrics.path", "metrics.mode",
-                            "metrics.group", "log.level", "limits.descriptors"}) {
+    for (const char* key :
+         {"socket.path", "socket.mode", "socket.group", "metrics.path", "metrics.mode", "metrics.group", "log.level",
+          "limits.descriptors", "quota.user.clients", "quota.user.waiting", "quota.user.unread_descriptors"}) {
         EXPECT_NE(describe_keys().find(key), std::string::npos) << key;
     }
 }

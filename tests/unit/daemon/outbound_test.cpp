@@ -26,7 +26,8 @@ using hurray::UniqueFd;
 
 class OutboundTest : public testing::Test, protected Outbound::Listener {
   protected:
-    SegmentTable segments;
+    Closer closer{[](std::uint64_t) {}};
+    SegmentTable segments{closer};
     Outbound outbound{segments, *this};
     std::chrono::steady_clock::time_point now;  ///< of the test alone
     Outbox out;
@@ -221,7 +222,7 @@ TEST_F(OutboundTest, PeerThatLeftIsNotToldToTheListenerAndHoldsNobodyUp) {
 TEST_F(OutboundTest, SlowReaderIsBrokenOffAfterAWhileAndItsSegmentsAreLetGo) {
     const auto reader = add(1);
     const auto other = add(2);
-    const SegmentNumber segment = segments.add(UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC)));
+    const SegmentNumber segment = segments.add(UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC)), 4096);
     wire::AttachReply grant;
     grant.segments = {{segment.value, true, wire::Memory::Reusable, 4096, 0}};
     for (int i = 0; i < 5000; ++i) {
@@ -372,7 +373,7 @@ TEST_F(OutboundTest, UnreadDescriptorsAreBoundedForEachSessionAndLetOtherPackets
     wire::AttachReply grant;
     std::vector<SegmentNumber> kept;
     for (int i = 0; i < 100; ++i) {
-        kept.push_back(segments.add(UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC))));
+        kept.push_back(segments.add(UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC)), 4096));
         grant.segments.push_back({kept.back().value, true, wire::Memory::Reusable, 4096, 0});
     }
     for (std::uint64_t id = 1; id <= 4; ++id) {
@@ -392,10 +393,109 @@ TEST_F(OutboundTest, UnreadDescriptorsAreBoundedForEachSessionAndLetOtherPackets
     EXPECT_EQ(segments.size(), 0u);
 }
 
+// Two of them could keep the kernel's limit for the daemon's user, and everybody's grants with it.
+class CrowdedOutboundTest : public OutboundTest {
+  protected:
+    CrowdedOutboundTest() {
+        for (const std::uint64_t n : {1, 2, 3}) {
+            outbound_.add({n}, open(n));
+        }
+    }
+    int open(std::size_t n) {
+        std::array<int, 2> pair{};
+        EXPECT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair.data()), 0);
+        ends.at(n) = {UniqueFd(pair[0]), UniqueFd(pair[1])};
+        return pair[0];
+    }
+    void grant(SessionNumber to, std::uint64_t id) {
+        wire::AttachReply reply;
+        reply.segments = {{segment.value, true, wire::Memory::Reusable, 4096, 0}};
+        out.send(to, id, std::move(reply));
+        outbound_.deliver(out);
+    }
+    void wait_and_retry() {
+        outbound_.cut_stalled(now);
+        now += std::chrono::seconds(2);
+        outbound_.retry_refused();
+        outbound_.cut_stalled(now);
+    }
+    Outbound outbound_{segments, *this, {.unread_fds = 256, .all_unread_fds = 10}};
+    SegmentNumber segment = segments.add(UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC)), 4096);
+};
+
+TEST_F(CrowdedOutboundTest, UnreadDescriptorsAreBoundedOverAllSessions) {
+    for (std::uint64_t id = 1; id <= 10; ++id) {
+        grant({1 + id % 2}, id);
+    }
+    grant({3}, 11);
+    EXPECT_TRUE(outbound_.has_refused());
+    EXPECT_EQ(arrived({3}), Ids{});
+    EXPECT_EQ(arrived({1}), (Ids{2, 4, 6, 8, 10}));
+    outbound_.retry_refused();
+    EXPECT_EQ(arrived({3}), (Ids{11})) << "somebody has read, though not the one that waits";
+    EXPECT_FALSE(outbound_.has_refused());
+}
+
+TEST_F(CrowdedOutboundTest, WhoHasReadIsNotCountedEvenIfNobodyLooked) {
+    for (std::uint64_t id = 1; id <= 100; ++id) {
+        grant({1}, id);
+        EXPECT_EQ(arrived({1}), (Ids{id}));
+    }
+    EXPECT_FALSE(outbound_.has_refused());
+}
+
+TEST_F(CrowdedOutboundTest, WhoeverHasTheMostUnreadIsCutWhenOthersWaitForIt) {
+    for (std::uint64_t id = 1; id <= 7; ++id) {
+        grant({1}, id);
+    }
+    for (std::uint64_t id = 8; id <= 10; ++id) {
+        grant({2}, id);
+    }
+    wait_and_retry();
+    EXPECT_EQ(broken_sessions, Broken{}) << "nobody waits";
+    grant({3}, 11);
+    EXPECT_TRUE(outbound_.has_owing());
+    wait_and_retry();
+    EXPECT_EQ(broken_sessions, (Broken{{1, "leaves descriptors unread for which others wait"}}));
+    outbound_.remove({1});
+    outbound_.retry_refused();
+    EXPECT_EQ(arrived({3}), (Ids{11}));
+    wait_and_retry();
+    EXPECT_EQ(broken_sessions.size(), 1U);
+    EXPECT_FALSE(outbound_.has_owing());
+}
+
+TEST_F(CrowdedOutboundTest, WhoReadsIsNotCutForWhatItHasStillUnread) {
+    for (std::uint64_t id = 1; id <= 10; ++id) {
+        grant({1}, id);
+    }
+    grant({3}, 11);
+    outbound_.cut_stalled(now);
+    for (int i = 0; i < 5; ++i) {
+        now += std::chrono::seconds(2);
+        std::array<std::byte, 4096> buffer;
+        ASSERT_TRUE(wire::receive_packet(ends.at(1).peer.get(), buffer));
+        outbound_.cut_stalled(now);
+    }
+    EXPECT_EQ(broken_sessions, Broken{});
+}
+
+TEST_F(CrowdedOutboundTest, AGrantOfMoreThanAllMayHaveGoesAlone) {
+    wire::AttachReply reply;
+    for (int i = 0; i < 20; ++i) {
+        const SegmentNumber each = segments.add(UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC)), 4096);
+        reply.segments.push_back({each.value, true, wire::Memory::Reusable, 4096, 0});
+    }
+    out.send({1}, 1, std::move(reply));
+    outbound_.deliver(out);
+    EXPECT_EQ(arrived({1}), (Ids{1}));
+    EXPECT_EQ(last_fds.size(), 20U);
+}
+
 TEST_F(OutboundTest, QueuedDescriptorsOutliveTheirCapsule) {
     const auto a = add(1);
     fill(a);
-    const SegmentNumber segment = segments.add(UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC)));
+    const SegmentNumber segment = segments.add(UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC)), 4096);
     wire::AttachReply grant;
     grant.segments = {{segment.value, true, wire::Memory::Reusable, 4096, 0}};
     out.send(a, 1, grant);
@@ -417,7 +517,7 @@ TEST_F(OutboundTest, PacketOverTheUsersDescriptorsInFlightIsTriedAgain) {
     ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &low), 0);
     const auto a = add(1);
     const auto b = add(2);
-    const SegmentNumber segment = segments.add(UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC)));
+    const SegmentNumber segment = segments.add(UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC)), 4096);
     wire::AttachReply grant;
     grant.segments = {{segment.value, true, wire::Memory::Reusable, 4096, 0}};
     for (int i = 0; i < 200 && !outbound.has_refused(); ++i) {

@@ -76,6 +76,9 @@ class RegistryTest : public testing::Test {
     }
     Words end(SessionNumber session) {
         registry.end_session(session, out);
+        while (registry.has_endings()) {
+            registry.continue_endings(out);
+        }
         return take();
     }
     Words withdraw(SessionNumber from, std::uint64_t request, std::uint32_t uid, std::uint8_t capsule) {
@@ -878,11 +881,181 @@ TEST_F(RegistryTest, StatusCountsWhatEachUserHolds) {
     EXPECT_EQ(used(root, 0, "leases"), 1u);
     EXPECT_EQ(used(bob, kBob, "clients"), 0u);
     EXPECT_EQ(used(root, kBob, "clients"), 1u);
+    const auto other_bob = open(kBob);
+    EXPECT_EQ(used(bob, kBob, "clients"), 1u);
+    end(other_bob);
     end(alice);
     end(bob);
     EXPECT_EQ(used(root, kAlice, "clients"), 0u);
     EXPECT_EQ(used(root, kAlice, "capsules"), 1u) << "root holds one still";
     end(root);
+    expect_nothing_held();
+}
+
+TEST_F(RegistryTest, StatusShowsWhatAUserMayHave) {
+    const auto alice = open(kAlice);
+    registry.status(alice, 1, "v", 5, out);
+    for (const auto& use : std::get<wire::StatusReply>(out.packets.at(0).packet.message).uses) {
+        EXPECT_EQ(use.limit, use.name == "clients" ? 256u : use.name == "waiting" ? 1024u : 0u) << use.name;
+    }
+}
+
+// ---- Quotas
+
+TEST_F(RegistryTest, AttachesOfAUserWaitUpToItsQuota) {
+    Registry small(kFirstVersion, {.clients = 10, .waiting = 2});
+    const auto open_in = [&](std::uint64_t number, std::uint32_t uid) {
+        const auto n = static_cast<std::uint8_t>(number);
+        ASSERT_TRUE(small.open_session({number}, {uid, uid, 1, false, id16(n)}));
+    };
+    open_in(1, kAlice);
+    open_in(2, kAlice);
+    open_in(3, kBob);
+    const auto attach_in = [&](std::uint64_t session, std::uint64_t lease) {
+        small.attach({session}, 100 + lease, by_name(lease, "x"), std::nullopt, 0, out);
+    };
+    attach_in(1, 1);
+    attach_in(2, 1);
+    EXPECT_EQ(take(), Words{});
+    attach_in(1, 2);
+    const auto* refused = std::get_if<hurray::Error>(&out.packets.at(0).packet.message);
+    ASSERT_NE(refused, nullptr);
+    EXPECT_EQ(refused->code, Errc::OverQuota);
+    EXPECT_EQ(refused->limit_name, "quota.user.waiting");
+    EXPECT_EQ(refused->limit, 2u);
+    EXPECT_EQ(refused->in_use, 2u);
+    EXPECT_EQ(refused->message, "user 1001 has 2 waiting attaches; at most 2 are allowed (quota.user.waiting)");
+    out.clear();
+    EXPECT_EQ(small.quotas().refused(Quota::Waiting), 1u);
+    EXPECT_EQ(small.quotas().refused(Quota::Clients), 0u);
+    attach_in(3, 1);
+    EXPECT_EQ(take(), Words{}) << "another user has its own";
+    small.cancel({2}, {101}, out);
+    take();
+    attach_in(1, 2);
+    EXPECT_EQ(take(), Words{}) << "the number was not used up, and there is room again";
+    small.attach({1}, 200, by_name(9, "y"), 0, 0, out);
+    EXPECT_EQ(take(), (Words{"1:Error-32#200"})) << "who does not wait needs none";
+}
+
+// ---- The end of a session with much in it
+
+class BigEnding : public RegistryTest {
+  protected:
+    /// Up to `things` of a consumer: leases of "a".
+    SessionNumber holder_of(std::uint64_t leases, std::uint32_t uid = kAlice) {
+        const SessionNumber holder = open(uid);
+        for (std::uint64_t lease = 1; lease <= leases; ++lease) {
+            attach(holder, lease, by_name(lease, "a"));
+        }
+        return holder;
+    }
+    /// The size of each piece that goes out.
+    std::vector<std::size_t> pieces(SessionNumber ended) {
+        std::vector<std::size_t> sizes;
+        registry.end_session(ended, out);
+        sizes.push_back(take().size());
+        while (registry.has_endings()) {
+            registry.continue_endings(out);
+            sizes.push_back(take().size());
+        }
+        return sizes;
+    }
+};
+
+TEST_F(BigEnding, LeasesAreLostPieceByPiece) {
+    const auto producer = open(kAlice);
+    publish(producer, 1, 1, "a");
+    EXPECT_EQ(pieces(holder_of(600)), (std::vector<std::size_t>{256, 256, 88}));
+    EXPECT_EQ(registry.totals().leases, 0u);
+    end(producer);
+    expect_nothing_held();
+}
+
+TEST_F(BigEnding, HoldersOfALostProducerAreToldPieceByPieceOnceEach) {
+    const auto producer = open(kAlice);
+    publish(producer, 1, 1, "a");
+    publish(producer, 1, 2, "b");
+    const auto many = holder_of(600);
+    const auto one = open(kAlice);
+    attach(one, 1, by_name(1, "a"));
+    attach(one, 2, by_name(2, "b"));
+    registry.end_session(producer, out);
+    Words told = take();
+    while (registry.has_endings()) {
+        EXPECT_EQ(attach(one, 9, by_name(3, "a")), (Words{"3:Error-32#9"}))
+            << "nothing of it can be attached meanwhile";
+        wire::ListReply page;
+        list(one, {}, page);
+        for (const wire::Info& info : page.capsules) {
+            EXPECT_TRUE(info.retired);
+        }
+        registry.continue_endings(out);
+        const Words more = take();
+        told.insert(told.end(), more.begin(), more.end());
+    }
+    EXPECT_EQ(told, (Words{"2:ProducerLost(1)", "3:ProducerLost(1)", "3:ProducerLost(2)"}));
+    end(many);
+    end(one);
+    expect_nothing_held();
+}
+
+TEST_F(BigEnding, WhoTakesANameOverMeanwhileTellsNobodyWhoIsGone) {
+    const auto producer = open(kAlice);
+    for (std::uint8_t capsule = 1; capsule != 0; ++capsule) {
+        publish(producer, capsule, capsule, "n/" + std::to_string(capsule));
+    }
+    publish(producer, 1, 0, "last");
+    const auto successor = open(kAlice);
+    const auto id = registry.totals().capsules;
+    EXPECT_EQ(id, 256u);
+    const auto holder = open(kAlice);
+    attach(holder, 1, by_name(1, "n/1"));
+    attach(holder, 2, by_name(2, "last"));
+    registry.end_session(producer, out);
+    take();
+    ASSERT_TRUE(registry.has_endings());
+    Publication next = publication(1, "last");
+    next.request.capsule.bytes[0] = 1;
+    registry.publish(successor, 7, std::move(next), out);
+    EXPECT_EQ(take(), (Words{"2:PublishReply=1256#7"}));
+    registry.continue_endings(out);
+    EXPECT_EQ(take(), (Words{"3:ProducerLost(0)"}));
+    EXPECT_FALSE(registry.has_endings());
+    end(successor);
+    end(holder);
+    expect_nothing_held();
+}
+
+TEST_F(BigEnding, ItsSessionIdIsInUseUntilAllIsTold) {
+    const auto producer = open(kAlice);
+    publish(producer, 1, 1, "a");
+    const auto holder = holder_of(300);
+    registry.end_session(holder, out);
+    take();
+    const Identity again{kAlice, kAlice, 1, false, id16(static_cast<std::uint8_t>(holder.value))};
+    EXPECT_EQ(registry.open_session({77}, again).error().code, Errc::AlreadyExists);
+    EXPECT_EQ(registry.totals().clients, 1u);
+    registry.continue_endings(out);
+    take();
+    EXPECT_TRUE(registry.open_session({77}, again));
+}
+
+TEST_F(BigEnding, SeveralAtATimeTakeTurnsInOrder) {
+    const auto producer = open(kAlice);
+    publish(producer, 1, 1, "a");
+    const auto first = holder_of(300);
+    const auto second = holder_of(300);
+    registry.end_session(first, out);
+    registry.end_session(second, out);
+    EXPECT_EQ(take().size(), 256u) << "the second waits for the first";
+    registry.continue_endings(out);
+    EXPECT_EQ(take().size(), 256u);
+    EXPECT_TRUE(registry.has_endings());
+    registry.continue_endings(out);
+    EXPECT_EQ(take().size(), 88u);
+    EXPECT_FALSE(registry.has_endings());
+    end(producer);
     expect_nothing_held();
 }
 

@@ -299,6 +299,30 @@ TEST(CodecPacketTest, AnErrorOfAnUnknownStatusIsOneOfProtocolThatNamesIt) {
     }
 }
 
+// These fields were protobuf strings: bad UTF-8 made the parser refuse the packet, and print to the stderr of whoever used the
+// library.
+TEST(CodecPacketTest, BadUtf8InTextNeitherVoidsThePacketNorPrints) {
+    pb::Packet error = reply();
+    error.mutable_error()->set_status(-32);
+    error.mutable_error()->set_field("a\xff");
+    error.mutable_error()->set_limit_name("\xc3");
+    error.mutable_error()->set_message("\xed\xa0\x80 gone");
+    pb::Packet status = reply();
+    status.mutable_status()->add_uses()->set_name("\x80");
+    status.mutable_status()->set_daemon_version("1\xf8");
+    testing::internal::CaptureStderr();
+    const auto decoded_error = decode(error);
+    const auto decoded_status = decode(status);
+    EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+    ASSERT_TRUE(decoded_error);
+    EXPECT_EQ(std::get<Error>(decoded_error->message).field, "a?");
+    EXPECT_EQ(std::get<Error>(decoded_error->message).limit_name, "?");
+    EXPECT_EQ(std::get<Error>(decoded_error->message).message, "??? gone");
+    ASSERT_TRUE(decoded_status);
+    EXPECT_EQ(std::get<StatusReply>(decoded_status->message).uses.at(0).name, "?");
+    EXPECT_EQ(std::get<StatusReply>(decoded_status->message).daemon_version, "1?");
+}
+
 TEST(CodecPacketTest, AnErrorsTextReachesNoTerminalRaw) {
     pb::Packet packet = reply();
     packet.mutable_error()->set_status(-32);

@@ -276,7 +276,30 @@ TEST_F(PacketSocketTest, DescriptorsThatTheProcessLimitCutOffAreSaidToBeMissing)
     EXPECT_EQ(again.fds.size(), 5U);
 }
 
-TEST_F(PacketSocketTest, AnEmptyPacketIsTheEndAndItsDescriptorsAreClosed) {
+TEST_F(PacketSocketTest, WithoutRoomForDescriptorsAPacketThatHasNoneIsReadAsEver) {
+    ASSERT_EQ(send("plain"), Sent::Done);
+    const auto received = receive_packet_without_fds(ours.get(), buffer);
+    ASSERT_TRUE(received);
+    EXPECT_EQ(text(*received), "plain");
+    EXPECT_FALSE(received->fds_missing);
+    EXPECT_FALSE(received->is_left);
+    EXPECT_EQ(receive().kind, Received::Kind::WouldBlock);
+}
+
+TEST_F(PacketSocketTest, WithoutRoomForDescriptorsAPacketThatHasSomeIsOnlyLookedAt) {
+    const auto fds = memfds_of_rising_size(3);
+    ASSERT_EQ(send("laden", loans(fds)), Sent::Done);
+    const std::size_t before = open_descriptors();
+    const auto looked = receive_packet_without_fds(ours.get(), buffer);
+    ASSERT_TRUE(looked);
+    EXPECT_EQ(text(*looked), "laden");
+    EXPECT_TRUE(looked->fds_missing);
+    EXPECT_TRUE(looked->is_left);
+    EXPECT_EQ(open_descriptors(), before);
+    EXPECT_EQ(receive().fds.size(), 3U) << "all of it is still there";
+}
+
+TEST_F(PacketSocketTest, AnEmptyPacketIsTheEndWithItsDescriptors) {
     const UniqueFd fd = make_memfd(1, 0);
     const std::size_t before = open_descriptors();
     alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
@@ -291,9 +314,11 @@ TEST_F(PacketSocketTest, AnEmptyPacketIsTheEndAndItsDescriptorsAreClosed) {
     std::memcpy(CMSG_DATA(header), &loan, sizeof loan);
     ASSERT_EQ(::sendmsg(theirs.get(), &message, 0), 0);
 
-    const Received received = receive();
-    EXPECT_EQ(received.kind, Received::Kind::End);
-    EXPECT_TRUE(received.fds.empty());
+    {
+        const Received received = receive();
+        EXPECT_EQ(received.kind, Received::Kind::End);
+        EXPECT_EQ(received.fds.size(), 1U);
+    }
     EXPECT_EQ(open_descriptors(), before);
 }
 

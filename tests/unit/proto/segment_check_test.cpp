@@ -180,5 +180,21 @@ INSTANTIATE_TEST_SUITE_P(
         Impostor{"WithAHole", with_a_hole, "", "sparse: 4096 of its 8192 bytes are reserved"}),
     [](const auto& info) { return std::string(info.param.name); });
 
+// The rules for overlapping buffers hold within a segment, and were got round by sending one memfd as two.
+TEST(SegmentIdentityTest, OneFileUnderTwoNumbersIsRefusedHoweverItWasOpened) {
+    const UniqueFd one = make_memfd(kSize, kReusable);
+    const UniqueFd two = make_memfd(kSize, kReusable);
+    const UniqueFd duplicate(::fcntl(one.get(), F_DUPFD_CLOEXEC, 0));
+    const UniqueFd opened(::open(("/proc/self/fd/" + std::to_string(one.get())).c_str(), O_RDONLY | O_CLOEXEC));
+    const auto identity = [](const UniqueFd& fd) { return check_segment(fd.get(), segment_of(kSize), "s").value(); };
+    EXPECT_TRUE(check_distinct({}, "publish"));
+    EXPECT_TRUE(check_distinct({identity(one), identity(two)}, "publish"));
+    for (const UniqueFd* again : {&one, &duplicate, &opened}) {
+        const auto checked = check_distinct({identity(one), identity(two), identity(*again)}, "publish");
+        ASSERT_FALSE(checked);
+        expect_error(checked.error(), Errc::InvalidArgument, "publish.segments[2]", "is that of segment 0 as well");
+    }
+}
+
 }  // namespace
 }  // namespace hurray::wire
