@@ -80,6 +80,9 @@ enum class Fault : std::uint8_t {
     QuantizationAxisOutOfBounds,
     QuantizationShapeMismatch,
     QuantizationBufferIndexOutOfRange,
+    CompositeMemberMissingShard,
+    CompositeMemberParentShapeMismatch,
+    CompositeMemberCountMismatch,
 
     MemoryClassNotOnDevice,
     BufferCountMismatch,
