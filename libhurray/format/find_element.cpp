@@ -88,15 +88,15 @@ DescriptorResult<std::optional<ElementAddress>> find_element(const DescriptorVie
     if (!paged) {
         return tl::unexpected(paged.error());
     }
-    const auto address = find_paged_element(view, buffers, *paged);
-    if (!address) {
-        return tl::unexpected(address.error());
+    const auto element = find_paged_element(view, buffers, *paged);
+    if (!element) {
+        return tl::unexpected(element.error());
     }
-    return *address;
+    return element->address;
 }
 
-DescriptorResult<ElementAddress> find_paged_element(const DescriptorView& view, BufferBytes buffers,
-                                                    const PagedIndex& index) noexcept {
+DescriptorResult<PagedElement> find_paged_element(const DescriptorView& view, BufferBytes buffers,
+                                                  const PagedIndex& index) noexcept {
     if (const auto checked = check_buffers(view, buffers); !checked) {
         return tl::unexpected(checked.error());
     }
@@ -104,7 +104,11 @@ DescriptorResult<ElementAddress> find_paged_element(const DescriptorView& view, 
     if (!position) {
         return tl::unexpected(position.error());
     }
-    return locate_value(view, buffers, position->offset);
+    const auto address = locate_value(view, buffers, position->offset);
+    if (!address) {
+        return tl::unexpected(address.error());
+    }
+    return PagedElement{*address, position->slot};
 }
 
 }  // namespace hurray

@@ -20,8 +20,14 @@ namespace hurray {
 [[nodiscard]] DescriptorResult<std::optional<ElementAddress>> find_element(
     const DescriptorView& view, BufferBytes buffers, std::span<const std::uint64_t> index) noexcept;
 
+/// An element of a block-paged tensor.
+struct PagedElement {
+    ElementAddress address;
+    std::uint64_t slot = 0;  // as in PagedPosition
+};
+
 /// The same for block-paged tensors of any number of sequences; their elements are always stored.
-[[nodiscard]] DescriptorResult<ElementAddress> find_paged_element(const DescriptorView& view, BufferBytes buffers,
-                                                                  const PagedIndex& index) noexcept;
+[[nodiscard]] DescriptorResult<PagedElement> find_paged_element(const DescriptorView& view, BufferBytes buffers,
+                                                                const PagedIndex& index) noexcept;
 
 }  // namespace hurray

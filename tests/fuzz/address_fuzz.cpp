@@ -1,5 +1,5 @@
 // A descriptor, and behind it an index and the contents of the buffers, as somebody hostile may have made them: looking an
-// element up reads nothing outside the buffers, ends, and gives an address inside the buffer.
+// element up and reading it reads nothing outside the buffers, ends, and gives an address inside the buffer.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -7,9 +7,10 @@
 #include <vector>
 
 #include "libhurray/base/check.hpp"
+#include "libhurray/format/composite_lookup.hpp"
 #include "libhurray/format/descriptor_reader.hpp"
-#include "libhurray/format/find_element.hpp"
 #include "libhurray/format/little_endian.hpp"
+#include "libhurray/format/read_element.hpp"
 
 namespace {
 
@@ -66,6 +67,17 @@ void check_address(const DescriptorView& view, hurray::BufferBytes buffers, cons
     HURRAY_CHECK(address.bit + std::uint64_t{address.storage.bits} <= std::uint64_t{8} * address.storage.group_bytes);
 }
 
+/// The tensor as the only member of its parent, which has the same layout: a composite of composites, as it were.
+void look_into_composite(const DescriptorView& view, const std::vector<std::uint64_t>& index) {
+    const DescriptorView* const member = &view;
+    const auto found = hurray::find_member(view, std::span(&member, 1), index, 1);
+    if (found && *found) {
+        for (std::size_t k = 0; k < index.size(); ++k) {
+            HURRAY_CHECK((*found)->index[k] < view.shape[k]);
+        }
+    }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
@@ -92,8 +104,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (found && *found) {
         check_address(*view, buffers, **found);
     }
-    if (const auto address = hurray::find_paged_element(*view, buffers, paged)) {
-        check_address(*view, buffers, *address);
+    if (const auto element = hurray::find_paged_element(*view, buffers, paged)) {
+        check_address(*view, buffers, element->address);
     }
+    static_cast<void>(hurray::read_element(*view, buffers, index));
+    static_cast<void>(hurray::read_paged_element(*view, buffers, paged));
+    look_into_composite(*view, index);
     return 0;
 }

@@ -109,8 +109,8 @@ TEST(FindElement, BlockPagedExampleOfTheFormat) {
     const BlockPagedLayout layout{2, 4, 0, 2, 0, std::nullopt, false};
     const Sample tensor({5, 2, 4}, {LayoutTag::BlockPaged, layout}, values(64).add(U32s{3, 0, 3}).add(U32s{0, 2, 3}));
     const auto spans = tensor.contents.spans();
-    EXPECT_EQ(find_paged_element(tensor.view, spans, {0, 3, 1, 2})->byte, 14U);
-    EXPECT_EQ(find_paged_element(tensor.view, spans, {1, 0, 0, 0})->byte, 48U);
+    EXPECT_EQ(find_paged_element(tensor.view, spans, {0, 3, 1, 2})->address.byte, 14U);
+    EXPECT_EQ(find_paged_element(tensor.view, spans, {1, 0, 0, 0})->address.byte, 48U);
     EXPECT_EQ(tensor.at({0, 0, 0}), "SequenceNotGiven");
 }
 
@@ -284,7 +284,7 @@ TEST(FindElement, BlockPagedFindsEverySlotOfEverySequence) {
                             continue;
                         }
                         const std::uint64_t page = table[pointers[s] + t / 3];
-                        ASSERT_EQ(found->byte, ((page * 3 + t % 3) * 2 + h) * 4 + d);
+                        ASSERT_EQ(found->address.byte, ((page * 3 + t % 3) * 2 + h) * 4 + d);
                     }
                 }
             }
