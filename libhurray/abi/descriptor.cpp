@@ -9,23 +9,14 @@
 #include "hurray.h"
 
 #include "libhurray/abi/accessor.hpp"
+#include "libhurray/abi/descriptor_handle.hpp"
 #include "libhurray/abi/guard.hpp"
-#include "libhurray/abi/handle.hpp"
 #include "libhurray/format/dense.hpp"
-#include "libhurray/format/descriptor_reader.hpp"
 #include "libhurray/format/descriptor_writer.hpp"
 #include "libhurray/format/extent.hpp"
 #include "libhurray/format/validate.hpp"
 
 using namespace hurray::abi;
-
-/// The decoded descriptor lies in a block of its own, so that a checking build keeps only this pointer after the
-/// handle's end.
-struct HurrayDescriptor {
-    std::unique_ptr<const hurray::OwnedDescriptor> owned;
-
-    [[nodiscard]] const hurray::DescriptorView& view() const noexcept { return owned->view(); }
-};
 
 namespace {
 
@@ -108,7 +99,7 @@ HurrayStatus hurray_descriptor_destroy(HurrayDescriptor* descriptor) {
 
 HurrayStatus hurray_descriptor_rank(const HurrayDescriptor* descriptor, uint32_t* out) {
     return read_field(__func__, "descriptor", descriptor, out,
-                      [](const HurrayDescriptor& d) { return static_cast<uint32_t>(d.view().shape.rank()); });
+                      [](const HurrayDescriptor& d) { return static_cast<uint32_t>(view_of(d).shape.rank()); });
 }
 
 HurrayStatus hurray_descriptor_shape(const HurrayDescriptor* descriptor, uint64_t* out_dims, uintptr_t* inout_rank) {
@@ -118,7 +109,7 @@ HurrayStatus hurray_descriptor_shape(const HurrayDescriptor* descriptor, uint64_
     if (inout_rank == nullptr) {
         return fail_null(__func__, "inout_rank");
     }
-    const hurray::Shape& shape = descriptor->view().shape;
+    const hurray::Shape& shape = view_of(*descriptor).shape;
     const HurrayStatus status = take_capacity(__func__, "out_dims", out_dims, shape.rank(), *inout_rank);
     if (status != HURRAY_OK) {
         return status;
@@ -131,22 +122,22 @@ HurrayStatus hurray_descriptor_shape(const HurrayDescriptor* descriptor, uint64_
 
 HurrayStatus hurray_descriptor_element_type_tag(const HurrayDescriptor* descriptor, uint8_t* out) {
     return read_field(__func__, "descriptor", descriptor, out,
-                      [](const HurrayDescriptor& d) { return static_cast<uint8_t>(d.view().element_type); });
+                      [](const HurrayDescriptor& d) { return static_cast<uint8_t>(view_of(d).element_type); });
 }
 
 HurrayStatus hurray_descriptor_layout_tag(const HurrayDescriptor* descriptor, uint8_t* out) {
     return read_field(__func__, "descriptor", descriptor, out,
-                      [](const HurrayDescriptor& d) { return static_cast<uint8_t>(d.view().layout.tag); });
+                      [](const HurrayDescriptor& d) { return static_cast<uint8_t>(view_of(d).layout.tag); });
 }
 
 HurrayStatus hurray_descriptor_byte_offset(const HurrayDescriptor* descriptor, uint64_t* out) {
     return read_field(__func__, "descriptor", descriptor, out,
-                      [](const HurrayDescriptor& d) { return d.view().byte_offset; });
+                      [](const HurrayDescriptor& d) { return view_of(d).byte_offset; });
 }
 
 HurrayStatus hurray_descriptor_buffer_count(const HurrayDescriptor* descriptor, uint32_t* out) {
     return read_field(__func__, "descriptor", descriptor, out,
-                      [](const HurrayDescriptor& d) { return static_cast<uint32_t>(d.view().buffers.size()); });
+                      [](const HurrayDescriptor& d) { return static_cast<uint32_t>(view_of(d).buffers.size()); });
 }
 
 HurrayStatus hurray_descriptor_strides(const HurrayDescriptor* descriptor, int64_t* out_strides,
@@ -158,7 +149,7 @@ HurrayStatus hurray_descriptor_strides(const HurrayDescriptor* descriptor, int64
         if (inout_rank == nullptr) {
             return fail_null(function, "inout_rank");
         }
-        const hurray::DescriptorView& view = descriptor->view();
+        const hurray::DescriptorView& view = view_of(*descriptor);
         const std::size_t rank = view.shape.rank();
         std::array<int64_t, hurray::kMaxRank> strides{};
         if (const auto* strided = view.layout.as<hurray::StridedLayout>()) {
@@ -192,7 +183,7 @@ HurrayStatus hurray_descriptor_buffer_entry(const HurrayDescriptor* descriptor, 
         if (out == nullptr) {
             return fail_null(function, "out");
         }
-        const hurray::BufferTable& buffers = descriptor->view().buffers;
+        const hurray::BufferTable& buffers = view_of(*descriptor).buffers;
         if (index >= buffers.size()) {
             return fail(HURRAY_ERR_INDEX_OUT_OF_BOUNDS, function,
                         "index is " + std::to_string(index) + ", the descriptor has " + std::to_string(buffers.size()) +
@@ -214,7 +205,7 @@ HurrayStatus hurray_descriptor_validate(const HurrayDescriptor* descriptor) {
         if (descriptor == nullptr) {
             return fail_null(function, "descriptor");
         }
-        const auto valid = hurray::validate_descriptor(descriptor->view());
+        const auto valid = hurray::validate_descriptor(view_of(*descriptor));
         return valid ? HURRAY_OK : fail(function, valid.error());
     });
 }
@@ -252,10 +243,10 @@ HurrayStatus hurray_descriptor_encode(const HurrayDescriptor* descriptor, uint8_
     if (inout_len == nullptr) {
         return fail_null(__func__, "inout_len");
     }
-    const std::size_t size = hurray::encoded_size(descriptor->view());
+    const std::size_t size = hurray::encoded_size(view_of(*descriptor));
     const HurrayStatus status = take_capacity(__func__, "out_bytes", out_bytes, size, *inout_len);
     if (status == HURRAY_OK) {
-        hurray::encode_descriptor(descriptor->view(), {out_bytes, size});
+        hurray::encode_descriptor(view_of(*descriptor), {out_bytes, size});
     }
     return status;
 }
