@@ -8,9 +8,11 @@
 #include <cstring>
 #include <fstream>
 
+#include <grp.h>
 #include <poll.h>
 #include <pwd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -74,6 +76,52 @@ Result<void> check_listener(int socket, const std::string& path, bool is_explici
     return {};
 }
 
+std::string name_of_user(uid_t uid) {
+    std::vector<char> buffer(16 * 1024);
+    passwd entry{};
+    passwd* found = nullptr;
+    if (::getpwuid_r(uid, &entry, buffer.data(), buffer.size(), &found) != 0 || found == nullptr) {
+        return std::to_string(uid);
+    }
+    return found->pw_name;
+}
+
+std::string name_of_group(gid_t gid) {
+    std::vector<char> buffer(16 * 1024);
+    group entry{};
+    group* found = nullptr;
+    if (::getgrgid_r(gid, &entry, buffer.data(), buffer.size(), &found) != 0 || found == nullptr) {
+        return std::to_string(gid);
+    }
+    return found->gr_name;
+}
+
+/// Why a socket may not be opened, and what its user can do about it.
+std::string not_permitted(const std::string& path) {
+    const std::string begin = "not permitted to connect to hurrayd on " + path + ": ";
+    struct stat socket{};
+    if (::stat(path.c_str(), &socket) != 0) {
+        return begin + "its folder may not be entered. The host's daemon admits root and the group `hurray`";
+    }
+    const std::string owner = "`" + name_of_user(socket.st_uid) + "`";
+    if ((socket.st_mode & S_IWGRP) == 0) {
+        return begin + "it belongs to the user " + owner +
+               " and admits nobody else. Start a daemon of your own: `hurrayd`, or `hurrayctl run -- COMMAND`";
+    }
+    const std::string group = name_of_group(socket.st_gid);
+    return begin + "it admits the user " + owner + " and the group `" + group +
+           "`. To join that, run `sudo usermod -aG " + group + " $USER` and log in again";
+}
+
+/// What stands at a path where nobody listens, if it is no socket; else empty.
+std::string no_socket(const std::string& path) {
+    struct stat found{};
+    if (::stat(path.c_str(), &found) != 0 || S_ISSOCK(found.st_mode)) {
+        return {};
+    }
+    return S_ISDIR(found.st_mode) ? "a folder" : S_ISREG(found.st_mode) ? "a regular file" : "something else";
+}
+
 enum class Attempt { Connected, Absent, Refused, Full };
 
 struct Tried {
@@ -109,15 +157,21 @@ Result<Tried> try_path(const std::string& path) {
         case ENOTDIR:
             return Tried{Attempt::Absent};
         case ECONNREFUSED:
-            return Tried{Attempt::Refused};
+        case EACCES:
+        case EPERM: {
+            const int error = errno;
+            if (const std::string kind = no_socket(path); !kind.empty()) {
+                return fail_os(
+                    Errc::DaemonUnavailable, error,
+                    "there is no socket of hurrayd at " + path + ", but " + kind + ": is the address right?");
+            }
+            if (error == ECONNREFUSED) {
+                return Tried{Attempt::Refused};
+            }
+            return fail_os(Errc::NotPermitted, error, not_permitted(path));
+        }
         case EAGAIN:
             return Tried{Attempt::Full};
-        case EACCES:
-        case EPERM:
-            return fail_os(Errc::NotPermitted, errno,
-                           "not permitted to connect to hurrayd on " + path +
-                               " (the system's daemon admits root and the group `hurray`: ask to be added to it, then "
-                               "log in again)");
         case EPROTOTYPE:
             return fail_os(Errc::Protocol, errno,
                            "what listens on " + path + " is no hurrayd: a socket of another type");
@@ -145,8 +199,10 @@ tl::unexpected<Error> unavailable(const Address& address, Attempt last) {
     for (const auto& path : address.paths) {
         tried += (tried.empty() ? "" : ", ") + path;
     }
-    return fail(Errc::DaemonUnavailable, "hurrayd is not running (tried " + tried +
-                                             "): start `hurrayd`, or run your program under `hurrayctl run --`");
+    const std::string why = last == Attempt::Refused ? "nobody listens there any more" : "no socket there";
+    return fail(Errc::DaemonUnavailable, "hurrayd is not running (tried " + tried + ": " + why +
+                                             "). Start `hurrayd`, or run your program under `hurrayctl run --`; "
+                                             "HURRAY_SOCKET names another socket");
 }
 
 }  // namespace

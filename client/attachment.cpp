@@ -52,7 +52,7 @@ Result<std::vector<BufferRange>> find_buffers(const wire::AttachReply& reply, co
     if (!view) {
         return unsound(to_error(view.error()));
     }
-    if (const auto valid = validate_descriptor(*view); !valid) {
+    if (const auto valid = validate_descriptor(*view, ValidationRules::Sharing); !valid) {
         return unsound(to_error(valid.error()));
     }
     std::vector<wire::BufferExtent> extents(view->buffers.size());

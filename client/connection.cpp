@@ -35,6 +35,9 @@ Error too_many_in_flight() {
                  "RLIMIT_NOFILE"};
 }
 
+/// Short enough for a std::string to hold without memory of its own, so that it can be said when there is none.
+constexpr const char* kOutOfMemory = "out of memory";
+
 Error connection_lost(std::string why) { return Error{Errc::ConnectionLost, std::move(why)}; }
 
 void set_eventfd(int fd) noexcept {
@@ -574,28 +577,39 @@ void Connection::fail_calls(Lock& held, const Error& reason) {
 
 /// Reads at most `most` packets, as the one reader.
 void Connection::read_packets(Lock& lock, int most) {
-    using Kind = wire::Received::Kind;
     HURRAY_DCHECK(reading_);
-    for (int i = 0; i < most && !end_; ++i) {
-        lock.unlock();
-        auto received = wire::receive_packet(socket_.get(), buffer_);
-        lock.lock();
-        if (!received) {
-            return end(lock, connection_lost("the connection to hurrayd broke: " + received.error().message));
+    try {
+        for (int i = 0; i < most && !end_ && read_packet(lock); ++i) {
         }
-        switch (received->kind) {
-            case Kind::WouldBlock:
-                return;
-            case Kind::Interrupted:
-            case Kind::Reset:
-                continue;
-            case Kind::End:
-                return end(lock, connection_lost(last_words_ ? "hurrayd ended the connection: " + last_words_->message
-                                                             : "hurrayd ended the connection"));
-            case Kind::Packet:
-                handle(lock, std::move(*received));
-        }
+    } catch (const std::bad_alloc&) {
+        end_out_of_memory(lock);
     }
+}
+
+/// False: there is none.
+bool Connection::read_packet(Lock& lock) {
+    using Kind = wire::Received::Kind;
+    lock.unlock();
+    auto received = wire::receive_packet(socket_.get(), buffer_);
+    lock.lock();
+    if (!received) {
+        end(lock, connection_lost("the connection to hurrayd broke: " + received.error().message));
+        return false;
+    }
+    switch (received->kind) {
+        case Kind::WouldBlock:
+            return false;
+        case Kind::Interrupted:
+        case Kind::Reset:
+            break;
+        case Kind::End:
+            end(lock, connection_lost(last_words_ ? "hurrayd ended the connection: " + last_words_->message
+                                                  : "hurrayd ended the connection"));
+            return false;
+        case Kind::Packet:
+            handle(lock, std::move(*received));
+    }
+    return true;
 }
 
 void Connection::handle(Lock& lock, wire::Received&& received) {
@@ -679,11 +693,11 @@ void Connection::end(Lock& lock, Error reason) {
     if (end_) {
         return;
     }
+    end_ = reason;  // first: whatever fails for lack of memory after it, nobody goes on with this connection
     if (log::is_enabled(log::Level::Error)) {
         log::write(log::Level::Error, "connection_ended",
                    {{"status", errc_name(reason.code)}, {"message", reason.message}, {"open_leases", open_leases_}});
     }
-    end_ = reason;
     outgoing_.clear();
     releases_.clear();
     ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, socket_.get(), nullptr);
@@ -696,6 +710,24 @@ void Connection::end(Lock& lock, Error reason) {
     }
     fail_calls(lock, reason);
     wake_pump(lock);  // a waiting dispatch() has to learn of it
+}
+
+/// As end(), where an allocation has failed just now, and others may.
+void Connection::end_out_of_memory(Lock& lock) noexcept {
+    if (!lock.owns_lock()) {
+        lock.lock();
+    }
+    ::shutdown(socket_.get(), SHUT_RDWR);  // so that the daemon knows as well
+    try {
+        end(lock, connection_lost(kOutOfMemory));
+    } catch (const std::bad_alloc&) {
+        // It has got as far as end_. The callbacks that it could not queue stay untold.
+        if (!lock.owns_lock()) {
+            lock.lock();
+        }
+    }
+    fail_calls(lock, connection_lost(kOutOfMemory));  // takes no memory; nobody waits any more if end() came so far
+    wake_pump(lock);
 }
 
 void Connection::update_interest([[maybe_unused]] Lock& held) {
@@ -823,9 +855,13 @@ bool Connection::outlived_and_idle([[maybe_unused]] Lock& held) const {
 void Connection::run_background_pump() {
     Lock lock(mutex_);
     while (!stop_pump_ && !outlived_and_idle(lock)) {
-        [[maybe_unused]] const bool unsignalled = pump(lock, std::nullopt);
-        if (!has_teller_) {
-            run_notices(lock);  // of a client that is gone: they only let things go
+        try {
+            [[maybe_unused]] const bool unsignalled = pump(lock, std::nullopt);
+            if (!has_teller_) {
+                run_notices(lock);  // of a client that is gone: they only let things go
+            }
+        } catch (const std::bad_alloc&) {
+            end_out_of_memory(lock);
         }
     }
 }
@@ -854,6 +890,9 @@ Result<void> Connection::start_background_pump() {
         stop_background_pump();
         return fail_os(Errc::Limit, error.code().value(),
                        std::string("cannot start the client's threads: ") + std::strerror(error.code().value()));
+    } catch (const std::bad_alloc&) {
+        stop_background_pump();
+        throw;
     }
     return {};
 }
@@ -888,7 +927,7 @@ void Connection::outlive_client(std::shared_ptr<void> owner) {
     const SignalsBlocked blocked;
     try {
         std::thread([this, owner = std::move(owner)] { run_background_pump(); }).detach();
-    } catch (const std::system_error&) {
+    } catch (const std::exception&) {
         // No thread to be had: the contexts own the connection, and send their releases themselves.
     }
 }

@@ -56,6 +56,10 @@ class EventSink {
 ///
 /// **End.** At the end or an error of the socket every waiting call fails, and each later one, with ConnectionLost.
 ///
+/// **No memory.** A packet whose handling runs out of memory is lost, and with it somebody's reply or a lease's fate. Nothing that
+/// rests on having seen every packet would be true any more. So that is the connection's end, whichever thread it happens on: the
+/// daemon is told by a shutdown of the socket, callers by ConnectionLost. The program goes on, its views stay.
+///
 /// Owner: a Session. In a forked child it must not be destroyed: its locks and its thread belong to the parent.
 /// Threads: any, at any time, except for dispatch(): one at a time, and not beside a background pump.
 class Connection final {
@@ -168,10 +172,12 @@ class Connection final {
     [[nodiscard]] Result<void> wait_for(Lock& lock, Call& call, const CallOptions& options);
     [[nodiscard]] bool read_until_done(Lock& lock, const Call& call);
     void read_packets(Lock& lock, int most);
+    [[nodiscard]] bool read_packet(Lock& lock);
     void handle(Lock& lock, wire::Received&& received);
     void handle_event(Lock& lock, wire::PacketMessage&& event);
     void handle_reply(Lock& lock, wire::Packet&& packet, std::vector<UniqueFd>&& fds, bool fds_missing);
     void end(Lock& lock, Error reason);
+    void end_out_of_memory(Lock& lock) noexcept;
     [[nodiscard]] bool pump(Lock& lock, Deadline deadline);
     std::size_t run_notices(Lock& lock);
     void run_background_pump();

@@ -84,7 +84,7 @@ Result<Publisher::Published> Publisher::publish(Connection& connection, std::spa
     if (!view) {
         return fail(to_error(view.error()));
     }
-    if (const auto valid = validate_descriptor(*view); !valid) {
+    if (const auto valid = validate_descriptor(*view, ValidationRules::Sharing); !valid) {
         return fail(to_error(valid.error()));
     }
     auto placements = place(view->buffers, allocation);

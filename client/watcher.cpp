@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "client/event.hpp"
+#include "client/fork_guard.hpp"
 #include "proto/wire/names.hpp"
 
 namespace hurray::client {
@@ -118,7 +119,11 @@ void Watcher::on_watched(wire::Watched&& event, std::vector<Notice>& notices) {
             }
             watch->running = std::this_thread::get_id();
         }
+        const std::uint32_t born = fork_generation();
         record.tell(watch->callback, watch->context);
+        if (fork_generation() != born) {
+            return true;  // it forked, and this is the child: the lock may have been another thread's, which isn't here
+        }
         const std::lock_guard lock(watch->mutex);
         watch->running = {};
         watch->idle.notify_all();

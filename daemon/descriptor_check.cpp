@@ -17,11 +17,7 @@ using hurray::Errc;
 /// a bad argument, with the rule in the message.
 tl::unexpected<hurray::Error> refuse(const hurray::DescriptorError& fault, std::string_view field) {
     hurray::Error error = hurray::to_error(fault);
-    if (fault.fault == hurray::Fault::NotSupportedYet) {
-        error.code = Errc::Unsupported;
-    } else {
-        error.code = Errc::InvalidArgument;
-    }
+    error.code = Errc::InvalidArgument;
     error.field = error.field.empty() ? std::string(field) : std::string(field) + "." + error.field;
     return hurray::fail(std::move(error));
 }
@@ -44,7 +40,7 @@ hurray::Result<std::vector<hurray::wire::BufferExtent>> check_descriptor(std::st
                                   "the descriptor declares " + std::to_string(*length) + " bytes, but " +
                                       std::to_string(bytes.size()) + " came");
     }
-    if (const auto valid = hurray::validate_descriptor(*view); !valid) {
+    if (const auto valid = hurray::validate_descriptor(*view, hurray::ValidationRules::Sharing); !valid) {
         return refuse(valid.error(), field);
     }
     std::vector<hurray::wire::BufferExtent> extents;

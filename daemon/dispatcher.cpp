@@ -116,7 +116,8 @@ hurray::Result<void> Dispatcher::greet(Peer& peer, const wire::Request& request,
             peer, request.request_id,
             {Errc::Protocol,
              "this hurrayd speaks versions " + range(wire::kProtocolVersionMin, wire::kProtocolVersionMax) +
-                 " of the protocol, the client " + range(hello.version_min, hello.version_max),
+                 " of the protocol, the client " + range(hello.version_min, hello.version_max) +
+                 ": bring the older of the two up to date",
              "hello.version_min"},
             out);
     }

@@ -48,6 +48,21 @@ std::string encode_cursor(std::string_view name, std::uint64_t version) {
     return cursor.append(name);
 }
 
+/// What an attach does not find, for people: "nothing under the name \"a\"". Only what was asked for is in it.
+std::string absence_of(const wire::Attach& attach) {
+    const auto* name = std::get_if<std::string>(&attach.what);
+    const std::string under = name != nullptr ? " under the name \"" + *name + "\"" : std::string(" of that capsule");
+    switch (attach.which) {
+        case wire::Which::Exactly:
+            return "no version " + std::to_string(attach.version) + under;
+        case wire::Which::NewerThan:
+            return "no version above " + std::to_string(attach.version) + under;
+        case wire::Which::Latest:
+            break;
+    }
+    return name != nullptr ? "nothing" + under : "no such capsule";
+}
+
 bool decode_cursor(std::string_view cursor, std::string_view& name, std::uint64_t& version) {
     if (cursor.size() < 8 || cursor.size() > 8 + wire::kMaxNameBytes) {
         return false;
@@ -302,7 +317,7 @@ void Registry::publish(SessionNumber from, std::uint64_t request_id, Publication
          exact = exact_waiters_.find(capsule.version)) {
         Waiter& waiter = *exact->second;
         out.send(waiter.session->number, waiter.request_id,
-                 refusal(Errc::NotFound, "attach.version", "that version can't come any more"));
+                 refusal(Errc::NotFound, "attach.version", absence_of(waiter.attach) + " can come any more"));
         remove_waiter(waiter);
     }
 
@@ -419,17 +434,17 @@ void Registry::attach(SessionNumber from, std::uint64_t request_id, const wire::
     }
     if (found.state == Found::State::Never) {
         const bool by_id = std::holds_alternative<wire::CapsuleId>(attach.what);
-        out.send(from, request_id,
-                 refusal(Errc::NotFound, by_id ? "attach.capsule" : "attach.version",
-                         by_id ? "that capsule can't be attached any more" : "that version can't come any more"));
+        out.send(
+            from, request_id,
+            refusal(Errc::NotFound, by_id ? "attach.capsule" : "attach.version",
+                    by_id ? "that capsule can't be attached any more" : absence_of(attach) + " can come any more"));
         return;
     }
     if (timeout_ms == 0U) {
-        const auto* name = std::get_if<std::string>(&attach.what);
+        const bool by_id = std::holds_alternative<wire::CapsuleId>(attach.what);
         out.send(from, request_id,
-                 refusal(Errc::NotFound, name != nullptr ? "attach.name" : "attach.capsule",
-                         name != nullptr ? "nothing to attach under the name \"" + *name + "\""
-                                         : std::string("no such capsule")));
+                 refusal(Errc::NotFound, by_id ? "attach.capsule" : "attach.name",
+                         "there is " + absence_of(attach) + " to attach"));
         return;
     }
     if (auto admitted = quotas_.admit(Quota::Waiting, consumer.identity.uid, count(consumer.identity.uid).waiting);
@@ -567,11 +582,8 @@ void Registry::cancel(SessionNumber from, const wire::Cancel& cancel, Outbox& ou
 void Registry::expire(std::uint64_t now_ms, Outbox& out) {
     while (!deadlines_.empty() && deadlines_.begin()->first <= now_ms) {
         Waiter& waiter = *deadlines_.begin()->second;
-        const auto* name = std::get_if<std::string>(&waiter.attach.what);
         out.send(waiter.session->number, waiter.request_id,
-                 refusal(Errc::TimedOut, {},
-                         name != nullptr ? "nothing came under the name \"" + *name + "\" in time"
-                                         : std::string("the capsule did not come in time")));
+                 refusal(Errc::TimedOut, {}, absence_of(waiter.attach) + " came in time"));
         remove_waiter(waiter);
     }
 }

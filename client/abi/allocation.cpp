@@ -34,7 +34,8 @@ HurrayStatus hurray_client_allocate(HurrayClient* client, const uint64_t* byte_s
         if (!given) {
             return fail(given.error());
         }
-        if (auto checked = check_flags(given->flags, 0, HURRAY_ALLOCATE_IMMUTABLE); !checked) {
+        constexpr Flag kFlags[] = {{HURRAY_ALLOCATE_IMMUTABLE, "HURRAY_ALLOCATE_IMMUTABLE", false}};
+        if (auto checked = check_flags(given->flags, kFlags); !checked) {
             return checked;
         }
         if (auto checked = check_not_yet(given->access.is_set != 0, "options->access"); !checked) {

@@ -16,8 +16,10 @@ using namespace hurray::client::abi;
 namespace {
 
 Result<AttachTerms> read_terms(const HurrayAttachOptions& options) {
-    constexpr std::uint32_t kLater = HURRAY_ATTACH_IMMUTABLE_ONLY | HURRAY_ATTACH_TAKE | HURRAY_ATTACH_ALLOW_UNSEALED;
-    if (auto checked = check_flags(options.flags, 0, kLater); !checked) {
+    constexpr Flag kFlags[] = {{HURRAY_ATTACH_IMMUTABLE_ONLY, "HURRAY_ATTACH_IMMUTABLE_ONLY", false},
+                               {HURRAY_ATTACH_TAKE, "HURRAY_ATTACH_TAKE", false},
+                               {HURRAY_ATTACH_ALLOW_UNSEALED, "HURRAY_ATTACH_ALLOW_UNSEALED", false}};
+    if (auto checked = check_flags(options.flags, kFlags); !checked) {
         return fail(std::move(checked.error()));
     }
     if (auto checked = check_not_yet(options.populate != 0, "options->populate"); !checked) {
@@ -27,10 +29,16 @@ Result<AttachTerms> read_terms(const HurrayAttachOptions& options) {
         return fail(std::move(checked.error()));
     }
     if ((options.name == nullptr) == (options.capsule == nullptr)) {
-        return fail_field(Errc::InvalidArgument, "options", "give exactly one of name and capsule");
+        return fail(Errc::InvalidArgument, options.name == nullptr
+                                               ? "neither name nor capsule says what to attach"
+                                               : "name and capsule are both given: one says what to attach");
     }
     if (options.version != 0 && options.newer_than != 0) {
-        return fail_field(Errc::InvalidArgument, "options", "give at most one of version and newer_than");
+        return fail(Errc::InvalidArgument,
+                    "version " + std::to_string(options.version) + " and newer_than " +
+                        std::to_string(options.newer_than) +
+                        " are both given: version asks for exactly that one, newer_than for the first one "
+                        "above it");
     }
     AttachTerms terms;
     if (options.name != nullptr) {

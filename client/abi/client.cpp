@@ -53,7 +53,8 @@ HurrayStatus hurray_client_connect(const HurrayConnectOptions* options, HurrayCl
         if (!given) {
             return fail(given.error());
         }
-        if (auto checked = check_flags(given->flags, HURRAY_CONNECT_DISPATCH_BY_CALLER, 0); !checked) {
+        constexpr Flag kFlags[] = {{HURRAY_CONNECT_DISPATCH_BY_CALLER, "HURRAY_CONNECT_DISPATCH_BY_CALLER"}};
+        if (auto checked = check_flags(given->flags, kFlags); !checked) {
             return checked;
         }
         if (auto checked = check_not_yet(given->reconnect_ms != 0, "options->reconnect_ms"); !checked) {

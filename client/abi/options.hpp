@@ -1,10 +1,13 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "hurray_client.h"
@@ -39,14 +42,26 @@ template <class Options>
     return options;
 }
 
-/// Flags that a function knows, and those that it will know.
-[[nodiscard]] inline Result<void> check_flags(std::uint32_t flags, std::uint32_t known, std::uint32_t later) {
-    if ((flags & later) != 0) {
-        return fail_field(Errc::Unsupported, "options->flags",
-                          "flag " + std::to_string(flags & later) + " is not supported yet");
+/// A flag of a function. Those that come later have a name already, with which they are refused.
+struct Flag {
+    std::uint32_t bit;
+    const char* name;
+    bool is_supported = true;
+};
+
+[[nodiscard]] inline Result<void> check_flags(std::uint32_t flags, std::span<const Flag> known) {
+    std::uint32_t unknown = flags;
+    for (const Flag& flag : known) {
+        unknown &= ~flag.bit;
+        if ((flags & flag.bit) != 0 && !flag.is_supported) {
+            return fail_field(Errc::Unsupported, "options->flags", std::string(flag.name) + " is not supported yet");
+        }
     }
-    if ((flags & ~known) != 0) {
-        return fail_field(Errc::InvalidArgument, "options->flags", "unknown flag " + std::to_string(flags & ~known));
+    if (unknown != 0) {
+        std::array<char, 16> text{};
+        std::snprintf(text.data(), text.size(), "0x%x", unknown);
+        return fail_field(Errc::InvalidArgument, "options->flags",
+                          std::string(text.data()) + " is no flag of this function");
     }
     return {};
 }

@@ -19,9 +19,13 @@ using namespace hurray::client::abi;
 
 namespace {
 
-/// What both ways of publishing ask for.
-Result<PublishTerms> read_terms(const char* name, const HurrayPublishOptions& options, std::uint32_t known_flags) {
-    if (auto checked = check_flags(options.flags, known_flags, HURRAY_PUBLISH_ONCE | HURRAY_PUBLISH_LINGER); !checked) {
+/// What both ways of publishing ask for. Each has looked at COPY itself.
+Result<PublishTerms> read_terms(const char* name, const HurrayPublishOptions& options) {
+    constexpr Flag kFlags[] = {{HURRAY_PUBLISH_COPY, "HURRAY_PUBLISH_COPY"},
+                               {HURRAY_PUBLISH_TELL_OPENED, "HURRAY_PUBLISH_TELL_OPENED"},
+                               {HURRAY_PUBLISH_ONCE, "HURRAY_PUBLISH_ONCE", false},
+                               {HURRAY_PUBLISH_LINGER, "HURRAY_PUBLISH_LINGER", false}};
+    if (auto checked = check_flags(options.flags, kFlags); !checked) {
         return fail(std::move(checked.error()));
     }
     const std::pair<bool, const char*> later[] = {{options.access.is_set != 0, "options->access"},
@@ -135,7 +139,7 @@ HurrayStatus hurray_client_publish(HurrayClient* client, const char* name, const
         if ((given->flags & HURRAY_PUBLISH_COPY) != 0) {
             return fail_field(Errc::InvalidArgument, "options->flags", "COPY is for hurray_client_publish_list");
         }
-        const auto terms = read_terms(name, *given, HURRAY_PUBLISH_TELL_OPENED);
+        const auto terms = read_terms(name, *given);
         if (!terms) {
             return fail(terms.error());
         }
@@ -172,7 +176,7 @@ HurrayStatus hurray_client_publish_list(HurrayClient* client, const char* name, 
             return fail_field(Errc::InvalidArgument, "options->flags",
                               "ordinary memory can't be shared as it is: fill a hurray_client_allocate, or say COPY");
         }
-        const auto terms = read_terms(name, *given, HURRAY_PUBLISH_COPY | HURRAY_PUBLISH_TELL_OPENED);
+        const auto terms = read_terms(name, *given);
         if (!terms) {
             return fail(terms.error());
         }

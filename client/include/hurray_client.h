@@ -28,7 +28,9 @@
  *      views may be read while the parent holds them; the memory of what the parent had published stays mapped in the child.
  *  C11 Names are UTF-8, 1 to 255 bytes, segments separated by '/', none of them empty, "." or "..", no control
  *      characters; longer ones are HURRAY_ERR_LIMIT, others HURRAY_ERR_INVALID_ARGUMENT. A pattern is a name, or a prefix that ends in '/', or empty for everything.
- *  C12 The library prints nothing, unless $HURRAY_LOG names a level when a client connects: error, warning, info or debug.
+ *  C12 Where memory runs out on the client's own thread, or on a thread that reads for another one, the program goes on
+ *      and the connection ends: HURRAY_ERR_CONNECTION_LOST, "out of memory". Events of that end may stay untold.
+ *  C13 The library prints nothing, unless $HURRAY_LOG names a level when a client connects: error, warning, info or debug.
  *      Then lines go to stderr, and none ever waits for it to have room.
  *
  * Errors that nearly every call with a client can give, not repeated below: HURRAY_ERR_NULL_POINTER,
@@ -235,8 +237,8 @@ typedef struct HurrayPublishOptions {
  * dies. `name` may be null: then it can be attached by its id only. `out` may be null.
  *
  * HURRAY_ERR_ALREADY_EXISTS                the name belongs to another user
- * HURRAY_ERR_INVALID_LAYOUT, _INVALID_TYPE, _INVALID_MAGIC, ...  the descriptor (see hurray_descriptor_validate)
- * HURRAY_ERR_UNSUPPORTED                   an option, or a kind of descriptor, that is not supported yet
+ * HURRAY_ERR_INVALID_LAYOUT, _INVALID_TYPE, _INVALID_MAGIC, ...  the descriptor (see hurray_descriptor_validate_sharing)
+ * HURRAY_ERR_UNSUPPORTED                   an option, or memory of a kind, that is not supported yet
  * HURRAY_ERR_LIMIT                         the descriptor is longer than the daemon accepts, or descriptors ran out
  * HURRAY_ERR_OVER_QUOTA
  */

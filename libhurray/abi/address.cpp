@@ -8,10 +8,13 @@
 #include "libhurray/abi/descriptor_handle.hpp"
 #include "libhurray/abi/guard.hpp"
 #include "libhurray/abi/index_argument.hpp"
+#include "libhurray/base/checked_math.hpp"
 #include "libhurray/format/composite_lookup.hpp"
 #include "libhurray/format/element_format.hpp"
-#include "libhurray/format/extent.hpp"
 #include "libhurray/format/find_element.hpp"
+#include "libhurray/format/quantization.hpp"
+#include "libhurray/format/required_buffers.hpp"
+#include "libhurray/format/validate.hpp"
 
 using namespace hurray::abi;
 
@@ -31,22 +34,47 @@ HurrayElementAddress to_c(const hurray::ElementAddress& address) {
     return result;
 }
 
+/// What a parameter buffer of the quantization has to hold: scales, zero points, or both.
+DescriptorResult<uint64_t> parameter_buffer_size(const DescriptorView& view, uint32_t index) {
+    const auto refuse = [](hurray::Fault fault, const char* field, uint64_t value, uint64_t limit) {
+        return tl::unexpected(hurray::DescriptorError{fault, field, 0, value, limit});
+    };
+    if (!view.quantization) {
+        return refuse(hurray::Fault::BufferCountMismatch, "buffer_count", view.buffers.size(), index);
+    }
+    if (const auto fits = hurray::check_quantization(view); !fits) {
+        return tl::unexpected(fits.error());
+    }
+    const auto quantization = hurray::parse_quantization(*view.quantization);
+    const auto sizes = hurray::required_parameter_sizes(view, *quantization);
+    if (!sizes) {
+        return tl::unexpected(sizes.error());
+    }
+    if (!*sizes) {
+        return refuse(hurray::Fault::InvalidQuantization, "quantization.scheme_tag",
+                      static_cast<uint64_t>(quantization->scheme), 0);
+    }
+    const bool has_scales = hurray::scale_buffer(*quantization) == index;
+    const bool has_zero_points = hurray::zero_point_buffer(*quantization) == index;
+    if (!has_scales && !has_zero_points) {
+        return refuse(hurray::Fault::BufferCountMismatch, "buffer_count", view.buffers.size(), index);
+    }
+    const auto sum =
+        hurray::checked_add(has_scales ? (*sizes)->scales : 0, has_zero_points ? (*sizes)->zero_points : 0);
+    if (!sum) {
+        return refuse(hurray::Fault::ElementsOverflow, "shape", 0, 0);
+    }
+    return *sum;
+}
+
 /// What buffer `index` has to hold, which is in the table.
-DescriptorResult<uint64_t> least_buffer_size(const DescriptorView& view, std::size_t index) {
-    const auto format = hurray::element_format(view);
-    if (!format) {
-        return tl::unexpected(format.error());
+DescriptorResult<uint64_t> least_buffer_size(const DescriptorView& view, uint32_t index) {
+    const auto own = hurray::layout_buffer_count(view.layout, view.shape.rank());
+    if (!own) {
+        return tl::unexpected(hurray::DescriptorError{hurray::Fault::PrivateLayoutTag, "layout_tag", 0,
+                                                      static_cast<uint64_t>(view.layout.tag), 0});
     }
-    const hurray::LayoutTag tag = view.layout.tag;
-    const bool linear = tag == hurray::LayoutTag::RowMajor || tag == hurray::LayoutTag::ColumnMajor ||
-                        tag == hurray::LayoutTag::Strided;
-    if (!linear || index > 0) {
-        return tl::unexpected(
-            hurray::DescriptorError{hurray::Fault::NotSupportedYet, "layout_tag", 0, static_cast<uint64_t>(tag), 0});
-    }
-    return hurray::dense_extent(view.shape, view.layout, format->storage.bits).and_then([&](hurray::ByteExtent extent) {
-        return hurray::needed_byte_size(view.byte_offset, extent);
-    });
+    return index < *own ? hurray::required_buffer_size(view, index) : parameter_buffer_size(view, index);
 }
 
 }  // namespace

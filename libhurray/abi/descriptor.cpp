@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -9,26 +8,18 @@
 #include "hurray.h"
 
 #include "libhurray/abi/accessor.hpp"
+#include "libhurray/abi/capacity.hpp"
 #include "libhurray/abi/descriptor_handle.hpp"
 #include "libhurray/abi/guard.hpp"
 #include "libhurray/format/dense.hpp"
 #include "libhurray/format/descriptor_writer.hpp"
 #include "libhurray/format/extent.hpp"
+#include "libhurray/format/owned_descriptor.hpp"
 #include "libhurray/format/validate.hpp"
 
 using namespace hurray::abi;
 
 namespace {
-
-/// The capacity pattern: writes the needed length, and says whether the array holds it.
-HurrayStatus take_capacity(const char* function, const char* name, const void* array, std::size_t needed,
-                           uintptr_t& inout_length) {
-    const uintptr_t capacity = std::exchange(inout_length, needed);
-    if (array == nullptr || capacity < needed) {
-        return fail_too_small(function, name, capacity, needed);
-    }
-    return HURRAY_OK;
-}
 
 /// Checks what only the C struct can have wrong, and turns it into the tensor that the format knows.
 HurrayStatus to_tensor(const char* function, const HurrayDenseDescriptor& dense, hurray::DenseTensor& out) {
@@ -54,6 +45,10 @@ HurrayStatus to_tensor(const char* function, const HurrayDenseDescriptor& dense,
     if (dense.rank > 0 && strided && dense.strides == nullptr) {
         return fail_null(function, "dense.strides");
     }
+    if (dense.element_type == 0) {  // what a forgotten field looks like
+        return fail(HURRAY_ERR_INVALID_TYPE, function,
+                    "dense.element_type is 0, which is no type: set a HURRAY_TYPE_*");
+    }
     out.element_type = static_cast<hurray::ElementType>(dense.element_type);
     out.layout = layout;
     out.shape = {dense.shape, dense.rank};
@@ -65,6 +60,16 @@ HurrayStatus to_tensor(const char* function, const HurrayDenseDescriptor& dense,
                   static_cast<hurray::DeviceTag>(dense.device_tag), static_cast<hurray::SyncMode>(dense.sync_mode),
                   static_cast<hurray::MemoryClass>(dense.memory_class)};
     return HURRAY_OK;
+}
+
+HurrayStatus validate(const char* function, const HurrayDescriptor* descriptor, hurray::ValidationRules rules) {
+    return guard(function, [&]() -> HurrayStatus {
+        if (descriptor == nullptr) {
+            return fail_null(function, "descriptor");
+        }
+        const auto valid = hurray::validate_descriptor(view_of(*descriptor), rules);
+        return valid ? HURRAY_OK : fail(function, valid.error());
+    });
 }
 
 }  // namespace
@@ -81,7 +86,7 @@ HurrayStatus hurray_descriptor_decode(const uint8_t* bytes, uintptr_t len, Hurra
         if (!decoded) {
             return fail(function, decoded.error());
         }
-        *out = make_handle<HurrayDescriptor>(std::make_unique<const hurray::OwnedDescriptor>(*std::move(decoded)));
+        *out = make_descriptor(*std::move(decoded));
         return HURRAY_OK;
     });
 }
@@ -90,10 +95,9 @@ HurrayStatus hurray_descriptor_destroy(HurrayDescriptor* descriptor) {
     if (descriptor == nullptr) {
         return fail_null(__func__, "descriptor");
     }
-    if (!claim_handle(descriptor)) {
+    if (!destroy_descriptor(descriptor)) {
         return fail(HURRAY_ERR_INTERNAL, __func__, "this descriptor is not alive: it was destroyed before");
     }
-    const OwnedHandle<HurrayDescriptor> owned(descriptor);
     return HURRAY_OK;
 }
 
@@ -201,13 +205,11 @@ HurrayStatus hurray_descriptor_buffer_entry(const HurrayDescriptor* descriptor, 
 }
 
 HurrayStatus hurray_descriptor_validate(const HurrayDescriptor* descriptor) {
-    return guard(__func__, [&, function = __func__]() -> HurrayStatus {
-        if (descriptor == nullptr) {
-            return fail_null(function, "descriptor");
-        }
-        const auto valid = hurray::validate_descriptor(view_of(*descriptor));
-        return valid ? HURRAY_OK : fail(function, valid.error());
-    });
+    return validate(__func__, descriptor, hurray::ValidationRules::Format);
+}
+
+HurrayStatus hurray_descriptor_validate_sharing(const HurrayDescriptor* descriptor) {
+    return validate(__func__, descriptor, hurray::ValidationRules::Sharing);
 }
 
 HurrayStatus hurray_descriptor_encode_dense(const HurrayDenseDescriptor* dense, uint8_t* out_bytes,

@@ -11,6 +11,12 @@
 
 namespace hurray {
 
+/// A boolean that is stored as neither 0 nor 1: decoding takes it for true, the written format does not allow it.
+struct OddFlag {
+    const char* field = nullptr;  // null: there is none
+    std::uint8_t value = 0;
+};
+
 /// The cursor of the decoder, which remembers the first thing that went wrong.
 ///
 /// After a failure every read gives zeros or nothing and every check passes, so that code which reads and checks in the
@@ -26,6 +32,15 @@ class ByteReader {
     [[nodiscard]] constexpr T read(const char* field) noexcept {
         const auto at = bytes(sizeof(T), field);
         return at.empty() ? T{0} : load_little_endian<T>(at.data());
+    }
+
+    /// A boolean: any byte but 0 is true. Which field held something else than 0 and 1 first is kept for odd_flag().
+    [[nodiscard]] constexpr bool flag(const char* field) noexcept {
+        const auto byte = read<std::uint8_t>(field);
+        if (byte > 1 && odd_flag_.field == nullptr) {
+            odd_flag_ = {field, byte};
+        }
+        return byte != 0;
     }
 
     template <std::integral T>
@@ -73,6 +88,7 @@ class ByteReader {
     [[nodiscard]] constexpr const DescriptorError& error() const noexcept { return error_; }
     /// How many bytes have been consumed, those before the first position included.
     [[nodiscard]] constexpr std::size_t position() const noexcept { return position_; }
+    [[nodiscard]] constexpr const OddFlag& odd_flag() const noexcept { return odd_flag_; }
     [[nodiscard]] constexpr std::size_t limit() const noexcept { return bytes_.size(); }
 
   private:
@@ -80,6 +96,7 @@ class ByteReader {
     std::size_t position_;
     bool ok_ = true;
     DescriptorError error_;
+    OddFlag odd_flag_;
 };
 
 }  // namespace hurray

@@ -106,7 +106,7 @@ DescriptorResult<DenseEncoding> encode_dense(const DenseTensor& tensor) noexcept
     view.byte_offset = tensor.byte_offset;
     view.layout = packed.layout(tensor.layout);
     view.buffers = BufferTable(table);
-    if (const auto valid = validate_descriptor(view); !valid) {
+    if (const auto valid = validate_descriptor(view, ValidationRules::Sharing); !valid) {
         return tl::unexpected(valid.error());
     }
 

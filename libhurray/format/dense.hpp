@@ -36,7 +36,7 @@ class DenseEncoding {
     std::size_t size_ = 0;
 };
 
-/// Encodes `tensor`; what comes out passes validate_descriptor().
+/// Encodes `tensor`; what comes out passes validate_descriptor() by the rules of sharing.
 ///
 /// Fails: as decoding and validate_descriptor() do for the field concerned; a private element type, whose width nobody
 /// knows, is UnknownTypeTag.

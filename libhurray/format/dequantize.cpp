@@ -1,6 +1,5 @@
 #include "libhurray/format/dequantize.hpp"
 
-#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
@@ -9,11 +8,11 @@
 #include "libhurray/base/checked_math.hpp"
 #include "libhurray/format/element_value.hpp"
 #include "libhurray/format/quantization.hpp"
+#include "libhurray/format/validate.hpp"
 
 namespace hurray {
 namespace {
 
-constexpr std::uint32_t kNoBuffer = 0xFFFFFFFF;
 constexpr std::uint64_t kZeroPointBytes = 4;
 constexpr int kScaleBias = 127;  // of float8_e8m0
 
@@ -27,67 +26,16 @@ tl::unexpected<DescriptorError> refuse(Fault fault, const char* field, std::uint
     return tl::unexpected(DescriptorError{fault, field, index, value, limit});
 }
 
-// ---- What a scheme goes with ---------------------------------------------------------------------------------------
+bool has_parameters(QuantizationScheme scheme) { return scheme != QuantizationScheme::PerTensor; }
 
-bool stores(QuantizationScheme scheme, ElementType type) {
-    using enum ElementType;
-    switch (type) {
-        case Int16:
-        case UInt16:
-        case Int32:
-        case UInt32:
-            return scheme == QuantizationScheme::PerTensor || scheme == QuantizationScheme::PerChannel;
-        case UInt4:
-            return scheme != QuantizationScheme::Mxfp;
-        case Int8:
-        case Int4:
-            return scheme != QuantizationScheme::Nf4;
-        case UInt8:
-        case Int2:
-        case UInt2:
-            return scheme != QuantizationScheme::Nf4 && scheme != QuantizationScheme::Mxfp;
-        case Float8E4M3:
-        case Float8E5M2:
-        case Float4E2M1:
-        case Float6E2M3:
-        case Float6E3M2:
-            return scheme == QuantizationScheme::Mxfp;
-        default:
-            return false;
-    }
-}
-
-bool has_axis(QuantizationScheme scheme) { return scheme != QuantizationScheme::PerTensor; }
-bool has_blocks(QuantizationScheme scheme) { return has_axis(scheme) && scheme != QuantizationScheme::PerChannel; }
-
-/// Block size against the axis; both are known and there is an element.
-bool blocks_fit(const Quantization& q, std::uint64_t axis_size) {
-    return q.scheme == QuantizationScheme::Mxfp ? axis_size % q.block_size == 0 : q.block_size <= axis_size;
-}
-
-DescriptorResult<void> check_scheme(const DescriptorView& view, const Quantization& q, const QuantizedPlace& place) {
-    const auto scheme = static_cast<std::uint64_t>(q.scheme);
-    if (!stores(q.scheme, view.element_type)) {
-        return refuse(Fault::InvalidStorageTypeForScheme, "type_tag", static_cast<std::uint64_t>(view.element_type),
-                      scheme);
-    }
-    if (!has_axis(q.scheme)) {
+/// Whether the format says which parameters an element of the page pool has.
+DescriptorResult<void> check_paged(const Quantization& q) {
+    const bool by_slot = q.scheme == QuantizationScheme::PerBlock;
+    const bool by_channel = q.scheme == QuantizationScheme::PerChannel && q.axis != 0;
+    if (by_slot || by_channel || !has_parameters(q.scheme)) {
         return {};
     }
-    if (q.axis >= view.shape.rank()) {
-        return refuse(Fault::QuantizationAxisOutOfBounds, "quantization.axis", q.axis, view.shape.rank());
-    }
-    if (place.page_slot) {
-        const bool by_slot = q.scheme == QuantizationScheme::PerBlock;
-        return by_slot || (q.scheme == QuantizationScheme::PerChannel && q.axis != 0)
-                   ? DescriptorResult<void>{}
-                   : refuse(Fault::InvalidQuantization, "quantization.scheme_tag", scheme);
-    }
-    const std::uint64_t size = view.shape[q.axis];
-    if (has_blocks(q.scheme) && !blocks_fit(q, size)) {
-        return refuse(Fault::QuantizationShapeMismatch, "quantization.block_size", q.block_size, size);
-    }
-    return {};
+    return refuse(Fault::InvalidQuantization, "quantization.scheme_tag", static_cast<std::uint64_t>(q.scheme));
 }
 
 // ---- Where the parameters of an element are ------------------------------------------------------------------------
@@ -205,17 +153,18 @@ DescriptorResult<Affine> load_affine(BufferBytes buffers, const Quantization& q,
     if (!scale) {
         return tl::unexpected(scale.error());
     }
-    if (q.symmetric || q.zero_point_buffer_index == kNoBuffer) {
+    const auto buffer = zero_point_buffer(q);
+    if (!buffer) {
         return Affine{*scale, 0};
     }
     // One buffer for both has the scales first.
-    const bool shared = q.zero_point_buffer_index == q.scale_buffer_index;
+    const bool shared = *buffer == q.scale_buffer_index;
     const auto first = shared ? checked_mul(number.total, type.bytes) : std::optional<std::uint64_t>{0};
     if (!first) {
         return refuse(Fault::ElementsOverflow, "shape", 0);
     }
-    const auto zero_point = load_parameter(buffers, q.zero_point_buffer_index, "quantization.zero_point_buffer_index",
-                                           *first, number.own, kZeroPointBytes);
+    const auto zero_point =
+        load_parameter(buffers, *buffer, "quantization.zero_point_buffer_index", *first, number.own, kZeroPointBytes);
     if (!zero_point) {
         return tl::unexpected(zero_point.error());
     }
@@ -241,8 +190,11 @@ DescriptorResult<double> dequantize(const DescriptorView& view, BufferBytes buff
     if (!q) {
         return tl::unexpected(q.error());
     }
-    if (const auto checked = check_scheme(view, *q, place); !checked) {
-        return tl::unexpected(checked.error());
+    if (const auto fits = check_quantization(view); !fits) {
+        return tl::unexpected(fits.error());
+    }
+    if (const auto fits = place.page_slot ? check_paged(*q) : DescriptorResult<void>{}; !fits) {
+        return tl::unexpected(fits.error());
     }
     // Exact: no storage type has more than 32 bits.
     const double stored = to_value(*element_format(view.element_type), code)->real;

@@ -26,8 +26,7 @@ struct QuantizedPlace {
 /// multiplies in float32; MXFP is exact. Scale and zero point are read from their buffers as the format lays them out:
 /// one value a channel or block, and all scales before all zero points where one buffer has both.
 ///
-/// Fails: as parse_quantization(); InvalidStorageTypeForScheme, QuantizationAxisOutOfBounds, QuantizationShapeMismatch,
-///        QuantizationBufferIndexOutOfRange
+/// Fails: as check_quantization()
 ///        ElementsOverflow      more parameters than 64 bits count
 ///        BufferTooShort        a parameter buffer doesn't hold the element's parameter
 ///        InvalidQuantization   a block's scale that the scheme forbids (not finite; 0, or for NF4 below 0; the MXFP codes

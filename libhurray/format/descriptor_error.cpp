@@ -7,7 +7,8 @@
 namespace hurray {
 namespace {
 
-/// `text` is a sentence in which {f} is the field, {v} the value ({x} in hexadecimal) and {l} the limit.
+/// `text` is a sentence in which {f} is the field, {v} the value ({x} in hexadecimal, {i} signed) and
+/// {l} the limit.
 struct FaultInfo {
     Fault fault;
     std::string_view name;
@@ -99,7 +100,28 @@ constexpr std::array kFaults{
               "{f} is {x}, but buffer 0 is on device {l}; all buffers of a tensor share one device"},
     FaultInfo{Fault::MemoryClassMismatch, "MemoryClassMismatch", Errc::Internal,
               "{f} is {x}, but that of buffer 0 is {l}; all buffers of a tensor share one memory class"},
-    FaultInfo{Fault::InvalidShape, "InvalidShape", Errc::InvalidLayout, "{f} is dynamic; a tensor with data has sizes"},
+    FaultInfo{Fault::InvalidShape, "InvalidShape", Errc::InvalidLayout,
+              "{f} is dynamic, where its size has to be known"},
+    FaultInfo{Fault::PrivateLayoutTag, "PrivateLayoutTag", Errc::InvalidLayout,
+              "{f} is {x}, a private layout that this library doesn't know"},
+    FaultInfo{Fault::InvalidStorageTypeForScheme, "InvalidStorageTypeForScheme", Errc::Internal,
+              "{f} is {x}, which quantization scheme {l} does not store"},
+    FaultInfo{Fault::QuantizationAxisOutOfBounds, "QuantizationAxisOutOfBounds", Errc::Internal,
+              "{f} is {v}, but the tensor has {l} dimensions"},
+    FaultInfo{Fault::ZeroPointOutOfRange, "ZeroPointOutOfRange", Errc::Internal,
+              "{f} is {i}, which the storage type can't hold"},
+    FaultInfo{Fault::QuantizationShapeMismatch, "QuantizationShapeMismatch", Errc::Internal,
+              "{f} is {v}, which does not go with an axis of {l} elements"},
+    FaultInfo{Fault::QuantizationBufferIndexOutOfRange, "QuantizationBufferIndexOutOfRange", Errc::Internal,
+              "{f} is {v}, but there are {l} buffers"},
+    FaultInfo{Fault::QuantizationBufferAliasesData, "QuantizationBufferAliasesData", Errc::Internal,
+              "{f} is {v}, one of the {l} buffers of the layout itself"},
+    FaultInfo{Fault::CompositeMemberMissingShard, "CompositeMemberMissingShard", Errc::Internal,
+              "{f} is there, but no shard section: such a member is a box of its head"},
+    FaultInfo{Fault::CompositeOverlayBaseNotSpanning, "CompositeOverlayBaseNotSpanning", Errc::Internal,
+              "{f} is {v}, not {l}: the base of an overlay spans its whole head"},
+    FaultInfo{Fault::CompositeOverlayEmpty, "CompositeOverlayEmpty", Errc::Internal,
+              "{f} is 0, but an overlay has at least its base"},
     FaultInfo{Fault::IndexRankMismatch, "IndexRankMismatch", Errc::Internal,
               "{f} has {v} components, the tensor has {l} dimensions"},
     FaultInfo{Fault::DynamicDimInIndexing, "DynamicDimInIndexing", Errc::Internal,
@@ -116,18 +138,6 @@ constexpr std::array kFaults{
               "{f} is {x}: where its elements lie is known from the contents of its buffers"},
     FaultInfo{Fault::LayoutIsVirtual, "LayoutIsVirtual", Errc::Internal,
               "{f} is {x}: a composite head has no elements of its own"},
-    FaultInfo{Fault::PrivateLayoutTag, "PrivateLayoutTag", Errc::InvalidLayout,
-              "{f} is {x}: where a private layout has its elements, only its makers know"},
-    FaultInfo{Fault::InvalidStorageTypeForScheme, "InvalidStorageTypeForScheme", Errc::Internal,
-              "{f} is {x}, which quantization scheme {l} does not store"},
-    FaultInfo{Fault::QuantizationAxisOutOfBounds, "QuantizationAxisOutOfBounds", Errc::Internal,
-              "{f} is {v}, the tensor has {l} dimensions"},
-    FaultInfo{Fault::QuantizationShapeMismatch, "QuantizationShapeMismatch", Errc::Internal,
-              "{f} is {v}, which does not go with an axis of {l}"},
-    FaultInfo{Fault::QuantizationBufferIndexOutOfRange, "QuantizationBufferIndexOutOfRange", Errc::Internal,
-              "{f} is {v}, the tensor has {l} buffers"},
-    FaultInfo{Fault::CompositeMemberMissingShard, "CompositeMemberMissingShard", Errc::Internal,
-              "{f} says nothing of where it lies: it has no shard section"},
     FaultInfo{Fault::CompositeMemberParentShapeMismatch, "CompositeMemberParentShapeMismatch", Errc::Internal,
               "{f} has the parent dimension {v}, the composite head has {l}"},
     FaultInfo{Fault::CompositeMemberCountMismatch, "CompositeMemberCountMismatch", Errc::Internal,
@@ -148,13 +158,24 @@ constexpr std::array kFaults{
               "{f} contradicts what the statistic means"},
     FaultInfo{Fault::InvalidExtensionType, "InvalidExtensionType", Errc::InvalidLayout,
               "{f} is {v}, which contradicts the rest of the extension type"},
+    FaultInfo{Fault::InvalidBoolean, "InvalidBoolean", Errc::InvalidLayout, "{f} is {v}, neither 0 nor 1"},
+    FaultInfo{Fault::ByteOffsetNotZero, "ByteOffsetNotZero", Errc::InvalidLayout,
+              "{f} is {v}, but the values of this layout begin at the start of buffer 0"},
+    FaultInfo{Fault::BufferBelowLayout, "BufferBelowLayout", Errc::InvalidLayout,
+              "{f} is {v}, but the layout needs {l} bytes in it"},
+    FaultInfo{Fault::ParameterBufferSize, "ParameterBufferSize", Errc::InvalidLayout,
+              "{f} is {v}, but the parameters of the quantization take exactly {l} bytes"},
+    FaultInfo{Fault::StoredCountExceedsShape, "StoredCountExceedsShape", Errc::InvalidLayout,
+              "{f} is {v}, but the shape has {l} elements"},
+    FaultInfo{Fault::StoredCountMismatch, "StoredCountMismatch", Errc::InvalidLayout,
+              "{f} is {v}, but the layout stores {l} elements"},
+    FaultInfo{Fault::CompositeHeadEmpty, "CompositeHeadEmpty", Errc::InvalidLayout,
+              "{f} is 0, but a composite has members"},
     FaultInfo{Fault::BufferTooShort, "BufferTooShort", Errc::InvalidLayout, "{f} has {v} bytes, its contents take {l}"},
     FaultInfo{Fault::SequenceNotGiven, "SequenceNotGiven", Errc::InvalidArgument,
               "{f} is {v}: an index without a sequence says where an element is only if there is one sequence"},
     FaultInfo{Fault::NoElementValue, "NoElementValue", Errc::Unsupported,
               "{f} is {x}, and nothing says what number an element of it is"},
-    FaultInfo{Fault::NotSupportedYet, "NotSupportedYet", Errc::Unsupported,
-              "{f} ({x}) can be decoded, but this version can't validate it yet"},
 };
 
 constexpr bool table_follows_the_enumeration() {
@@ -163,7 +184,7 @@ constexpr bool table_follows_the_enumeration() {
             return false;
         }
     }
-    return kFaults.size() == static_cast<std::size_t>(Fault::NotSupportedYet) + 1;
+    return kFaults.size() == kFaultCount;
 }
 static_assert(table_follows_the_enumeration());
 
@@ -203,6 +224,9 @@ std::string describe(const DescriptorError& error) {
                 break;
             case 'x':
                 sentence += hexadecimal(error.value);
+                break;
+            case 'i':
+                sentence += std::to_string(static_cast<std::int64_t>(error.value));
                 break;
             default:
                 sentence += std::to_string(error.limit);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -66,6 +67,16 @@ enum class Fault : std::uint8_t {
     DeviceTagMismatch,
     MemoryClassMismatch,
     InvalidShape,
+    PrivateLayoutTag,
+    InvalidStorageTypeForScheme,
+    QuantizationAxisOutOfBounds,
+    ZeroPointOutOfRange,
+    QuantizationShapeMismatch,
+    QuantizationBufferIndexOutOfRange,
+    QuantizationBufferAliasesData,
+    CompositeMemberMissingShard,
+    CompositeOverlayBaseNotSpanning,
+    CompositeOverlayEmpty,
     IndexRankMismatch,
     DynamicDimInIndexing,
     IndexOutOfRange,
@@ -75,12 +86,6 @@ enum class Fault : std::uint8_t {
     IndexArithmeticOverflow,
     LayoutRequiresMultiBuffer,
     LayoutIsVirtual,
-    PrivateLayoutTag,
-    InvalidStorageTypeForScheme,
-    QuantizationAxisOutOfBounds,
-    QuantizationShapeMismatch,
-    QuantizationBufferIndexOutOfRange,
-    CompositeMemberMissingShard,
     CompositeMemberParentShapeMismatch,
     CompositeMemberCountMismatch,
 
@@ -92,11 +97,20 @@ enum class Fault : std::uint8_t {
     ElementsOverflow,
     InvalidStatistics,
     InvalidExtensionType,
+    InvalidBoolean,
+    ByteOffsetNotZero,
+    BufferBelowLayout,
+    ParameterBufferSize,
+    StoredCountExceedsShape,
+    StoredCountMismatch,
+    CompositeHeadEmpty,
     BufferTooShort,
     SequenceNotGiven,
     NoElementValue,
-    NotSupportedYet,
 };
+
+/// For loops over all of them.
+inline constexpr std::size_t kFaultCount = static_cast<std::size_t>(Fault::NoElementValue) + 1;
 
 /// What is wrong with a descriptor, and where. Small and without memory of its own, so that refusing costs nothing.
 struct DescriptorError {

@@ -16,19 +16,19 @@ constexpr std::uint8_t kNewestMajor = 1;
 class Decoder {
   public:
     /// `bytes` ends where the descriptor does, or earlier; `declared_length` is what it says of itself.
-    Decoder(std::span<const std::uint8_t> bytes, std::uint32_t declared_length) noexcept
-        : in_(bytes, kDescriptorPrefixSize), declared_length_(declared_length) {
+    Decoder(std::span<const std::uint8_t> bytes, std::uint32_t declared_length, DescriptorView& view) noexcept
+        : in_(bytes, kDescriptorPrefixSize), declared_length_(declared_length), view_(view) {
         view_.version_major = bytes[4];
         view_.version_minor = bytes[5];
     }
 
-    [[nodiscard]] DescriptorResult<DescriptorView> run() noexcept {
+    [[nodiscard]] bool run(DescriptorError& error) noexcept {
         const bool good =
             header() && shape_and_offset() && layout() && buffers() && sections() && length() && across_sections();
         if (!good) {
-            return tl::unexpected(in_.error());
+            error = in_.error();
         }
-        return view_;
+        return good;
     }
 
   private:
@@ -81,6 +81,7 @@ class Decoder {
         if (has(descriptor_flags::kCompositeMember)) {
             view_.composite_member = read_composite_member(in_);
         }
+        view_.odd_flag = in_.odd_flag();
         return in_.ok();
     }
 
@@ -133,7 +134,7 @@ class Decoder {
     std::uint32_t flags_ = 0;
     std::uint8_t type_tag_ = 0;
     std::uint8_t layout_tag_ = 0;
-    DescriptorView view_;
+    DescriptorView& view_;
 };
 
 std::span<const std::uint8_t> front(std::span<const std::uint8_t> bytes, std::uint32_t declared_length) {
@@ -164,26 +165,22 @@ DescriptorResult<std::uint32_t> declared_descriptor_length(std::span<const std::
     return length;
 }
 
-DescriptorResult<DescriptorView> decode_descriptor(std::span<const std::uint8_t> bytes) noexcept {
+bool decode_descriptor(std::span<const std::uint8_t> bytes, DescriptorView& view, DescriptorError& error) noexcept {
     const auto length = declared_descriptor_length(bytes);
     if (!length) {
-        return tl::unexpected(length.error());
+        error = length.error();
+        return false;
     }
-    return Decoder(front(bytes, *length), *length).run();
+    return Decoder(front(bytes, *length), *length, view).run(error);
 }
 
-DescriptorResult<OwnedDescriptor> OwnedDescriptor::decode(std::span<const std::uint8_t> bytes) {
-    const auto length = declared_descriptor_length(bytes);
-    if (!length) {
-        return tl::unexpected(length.error());
+DescriptorResult<DescriptorView> decode_descriptor(std::span<const std::uint8_t> bytes) noexcept {
+    DescriptorResult<DescriptorView> result;
+    DescriptorError error;
+    if (!decode_descriptor(bytes, *result, error)) {
+        result = tl::unexpected(error);
     }
-    const auto ours = front(bytes, *length);
-    std::vector<std::uint8_t> copy(ours.begin(), ours.end());
-    const auto view = decode_descriptor(copy);
-    if (!view) {
-        return tl::unexpected(view.error());
-    }
-    return OwnedDescriptor(std::move(copy), *view);
+    return result;
 }
 
 }  // namespace hurray

@@ -2,8 +2,6 @@
 
 #include <cstdint>
 #include <span>
-#include <utility>
-#include <vector>
 
 #include "libhurray/format/descriptor_error.hpp"
 #include "libhurray/format/descriptor_view.hpp"
@@ -17,32 +15,12 @@ namespace hurray {
 /// length are not looked at. Allocates nothing, for any layout. Threads: any.
 [[nodiscard]] DescriptorResult<DescriptorView> decode_descriptor(std::span<const std::uint8_t> bytes) noexcept;
 
+/// The same into a view that is there already, in its first state. False: `error` says why, and `view` means nothing.
+[[nodiscard]] bool decode_descriptor(std::span<const std::uint8_t> bytes, DescriptorView& view,
+                                     DescriptorError& error) noexcept;
+
 /// The length that the descriptor at the front of `bytes` declares, itself included, once magic, version and length
 /// are found to be good. The descriptor may well be longer than `bytes`.
 [[nodiscard]] DescriptorResult<std::uint32_t> declared_descriptor_length(std::span<const std::uint8_t> bytes) noexcept;
-
-/// A decoded descriptor with the bytes that it refers to.
-class OwnedDescriptor {
-  public:
-    /// As decode_descriptor(), on a copy of the bytes: `bytes` may change or go afterwards.
-    [[nodiscard]] static DescriptorResult<OwnedDescriptor> decode(std::span<const std::uint8_t> bytes);
-
-    // Moving keeps the bytes where they are; a copy would have to point its view elsewhere.
-    OwnedDescriptor(OwnedDescriptor&&) noexcept = default;
-    OwnedDescriptor& operator=(OwnedDescriptor&&) noexcept = default;
-    OwnedDescriptor(const OwnedDescriptor&) = delete;
-    OwnedDescriptor& operator=(const OwnedDescriptor&) = delete;
-    ~OwnedDescriptor() = default;
-
-    /// Lives as long as this object.
-    [[nodiscard]] const DescriptorView& view() const noexcept { return view_; }
-
-  private:
-    OwnedDescriptor(std::vector<std::uint8_t> bytes, const DescriptorView& view) noexcept
-        : bytes_(std::move(bytes)), view_(view) {}
-
-    std::vector<std::uint8_t> bytes_;
-    DescriptorView view_;
-};
 
 }  // namespace hurray

@@ -31,6 +31,7 @@ struct DescriptorView {
     std::optional<Statistics> statistics;
     std::optional<ExtensionType> extension_type;
     std::optional<MemberRole> composite_member;
+    OddFlag odd_flag;  // the first boolean that is stored as neither 0 nor 1; encoding makes it 1
 };
 
 /// Which optional sections a descriptor has.

@@ -8,19 +8,12 @@
 namespace hurray {
 namespace {
 
-std::uint32_t flags_of(const DescriptorView& view) {
-    return (view.quantization ? descriptor_flags::kQuantization : 0U) | (view.shard ? descriptor_flags::kShard : 0U) |
-           (view.extension_type ? descriptor_flags::kExtensionType : 0U) |
-           (view.statistics ? descriptor_flags::kStatistics : 0U) |
-           (view.composite_member ? descriptor_flags::kCompositeMember : 0U);
-}
-
 void write_descriptor(ByteWriter& out, const DescriptorView& view, std::uint32_t length) noexcept {
     out.write(kDescriptorMagic);
     out.write(view.version_major);
     out.write(view.version_minor);
     out.write(length);
-    out.write(flags_of(view));
+    out.write(section_flags(view));
     out.write(static_cast<std::uint8_t>(view.element_type));
     out.write(static_cast<std::uint8_t>(view.layout.tag));
     out.write(static_cast<std::uint32_t>(view.shape.rank()));
@@ -48,6 +41,13 @@ void write_descriptor(ByteWriter& out, const DescriptorView& view, std::uint32_t
 }
 
 }  // namespace
+
+std::uint32_t section_flags(const DescriptorView& view) noexcept {
+    return (view.quantization ? descriptor_flags::kQuantization : 0U) | (view.shard ? descriptor_flags::kShard : 0U) |
+           (view.extension_type ? descriptor_flags::kExtensionType : 0U) |
+           (view.statistics ? descriptor_flags::kStatistics : 0U) |
+           (view.composite_member ? descriptor_flags::kCompositeMember : 0U);
+}
 
 std::size_t encoded_size(const DescriptorView& view) noexcept {
     ByteWriter counter;

@@ -8,6 +8,9 @@
 
 namespace hurray {
 
+/// The flags that tell which sections `view` has; see descriptor_flags.
+[[nodiscard]] std::uint32_t section_flags(const DescriptorView& view) noexcept;
+
 /// How many bytes the canonical encoding of `view` takes.
 [[nodiscard]] std::size_t encoded_size(const DescriptorView& view) noexcept;
 

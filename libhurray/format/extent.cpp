@@ -5,41 +5,12 @@
 
 #include "libhurray/base/check.hpp"
 #include "libhurray/base/checked_math.hpp"
+#include "libhurray/format/element_range.hpp"
 
 namespace hurray {
 namespace {
 
-__extension__ using Int128 = __int128;
-
-/// No buffer holds more elements than this, of any type: 2^64 bytes of one bit each are 2^67. Numbers below it leave
-/// room in 128 bits for the largest element width.
-constexpr Int128 kMaxElements = Int128{1} << 68;
-
-/// Element offsets of the lowest and the highest element, both relative to the one with all-zero index.
-struct ElementRange {
-    Int128 lowest = 0;
-    Int128 highest = 0;
-};
-
 DescriptorError overflow() { return {Fault::ElementsOverflow, "shape", 0, 0, 0}; }
-
-std::optional<ElementRange> strided_range(const Shape& shape, const StridedLayout& layout) {
-    ElementRange range;
-    for (std::size_t k = 0; k < shape.rank(); ++k) {
-        // At most 2^63 times 2^64 - 2: fits.
-        const Int128 reach = Int128{layout.strides[k]} * static_cast<Int128>(shape[k] - 1);
-        Int128& end = reach < 0 ? range.lowest : range.highest;
-        if (__builtin_add_overflow(end, reach, &end) || end > kMaxElements || end < -kMaxElements) {
-            return std::nullopt;
-        }
-    }
-    return range;
-}
-
-Int128 floor_divide(Int128 value, Int128 divisor) {
-    const Int128 quotient = value / divisor;
-    return value % divisor < 0 ? quotient - 1 : quotient;
-}
 
 /// How elements lie in memory: `elements` of them share `bytes` bytes, from a whole byte on.
 struct Packing {
@@ -70,23 +41,13 @@ DescriptorResult<ByteExtent> dense_extent(const Shape& shape, const Layout& layo
     if (shape.is_empty()) {
         return ByteExtent{};
     }
-    ElementRange range;
-    if (const auto* strided = layout.as<StridedLayout>()) {
-        const auto reached = strided_range(shape, *strided);
-        if (!reached) {
-            return tl::unexpected(overflow());
-        }
-        range = *reached;
-    } else {
-        const auto count = shape.element_count();
-        if (!count) {
-            return tl::unexpected(overflow());
-        }
-        range.highest = static_cast<Int128>(*count - 1);
+    const auto range = dense_element_range(shape, layout);
+    if (!range) {
+        return tl::unexpected(range.error());
     }
     const Packing packing = packing_of(bits);
-    const auto below = to_size(-floor_divide(range.lowest, packing.elements) * packing.bytes);
-    const auto above = to_size((floor_divide(range.highest, packing.elements) + 1) * packing.bytes);
+    const auto below = to_size(-floor_divide(range->lowest, packing.elements) * packing.bytes);
+    const auto above = to_size((floor_divide(range->highest, packing.elements) + 1) * packing.bytes);
     if (!below || !above) {
         return tl::unexpected(overflow());
     }

@@ -17,8 +17,8 @@ struct ByteExtent {
     std::uint64_t above = 0;  // bytes from the byte offset on
 };
 
-/// The extent of a row-major, column-major or strided tensor whose elements have `bits` bits. Packed elements (below 8
-/// bits) count whole bytes, 6-bit ones whole groups of three bytes. Nothing for an empty tensor.
+/// The extent of a tensor of any dense layout (see dense_element_range()) whose elements have `bits` bits. Packed elements
+/// (below 8 bits) count whole bytes, 6-bit ones whole groups of three bytes. Nothing for an empty tensor.
 ///
 /// Fails: InvalidShape      a dimension is dynamic
 ///        ElementsOverflow  more bytes than 64 bits count, on either side

@@ -75,7 +75,7 @@ MortonLayout read_morton(ByteReader& in, std::size_t rank) noexcept {
 CooLayout read_coo(ByteReader& in) noexcept {
     CooLayout layout;
     layout.nnz = in.read<std::uint64_t>("layout.nnz");
-    layout.is_sorted = in.read<std::uint8_t>("layout.is_sorted") != 0;
+    layout.is_sorted = in.flag("layout.is_sorted");
     in.reserved(7, "layout.reserved");
     return layout;
 }
@@ -221,6 +221,19 @@ TiledLevel TiledLayout::level(std::size_t number) const noexcept {
         static_cast<void>(read_tiled_fields(in, rank));
     }
     return read_tiled_fields(in, rank);
+}
+
+std::optional<std::uint64_t> stored_count(const Layout& layout) noexcept {
+    if (const auto* coo = layout.as<CooLayout>()) {
+        return coo->nnz;
+    }
+    if (const auto* compressed = layout.as<CompressedLayout>()) {
+        return compressed->nnz;
+    }
+    if (const auto* csf = layout.as<CsfLayout>()) {
+        return csf->nnz;
+    }
+    return std::nullopt;
 }
 
 Layout read_layout(ByteReader& in, std::uint8_t tag, std::size_t rank) noexcept {

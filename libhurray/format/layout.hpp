@@ -100,6 +100,9 @@ struct Layout {
     }
 };
 
+/// How many elements a sparse layout stores; nothing for the others.
+[[nodiscard]] std::optional<std::uint64_t> stored_count(const Layout& layout) noexcept;
+
 /// Reads the payload that `tag` asks for, for a tensor of `rank` dimensions (up to kMaxRank). Judges the tag as well:
 /// the format does that only here.
 [[nodiscard]] Layout read_layout(ByteReader& in, std::uint8_t tag, std::size_t rank) noexcept;

@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "libhurray/format/byte_reader.hpp"
+#include "libhurray/format/byte_writer.hpp"
 #include "libhurray/format/element_type.hpp"
 
 namespace hurray {
@@ -15,17 +16,6 @@ constexpr std::uint32_t kNoBuffer = 0xFFFFFFFF;
 constexpr std::uint16_t kSymmetric = 0x0001;
 constexpr std::uint8_t kNewestVersion = 1;
 constexpr std::uint8_t kFloat32Tag = 0x03;  // scales may be float16 (01), bfloat16 (02) or this
-
-std::size_t scheme_length(QuantizationScheme scheme) {
-    switch (scheme) {
-        case QuantizationScheme::PerChannel:
-            return 20;
-        case QuantizationScheme::PerBlock:
-            return 24;
-        default:
-            return 16;
-    }
-}
 
 bool has_symmetric_flag(QuantizationScheme scheme) {
     return scheme == QuantizationScheme::PerChannel || scheme == QuantizationScheme::PerBlock;
@@ -103,6 +93,31 @@ void read_scaled_blocks(ByteReader& in, Quantization& q, std::uint32_t low, std:
 
 }  // namespace
 
+std::optional<std::uint32_t> scale_buffer(const Quantization& quantization) noexcept {
+    if (quantization.scheme == QuantizationScheme::PerTensor) {
+        return std::nullopt;
+    }
+    return quantization.scale_buffer_index;
+}
+
+std::optional<std::uint32_t> zero_point_buffer(const Quantization& quantization) noexcept {
+    if (!has_symmetric_flag(quantization.scheme) || quantization.symmetric) {
+        return std::nullopt;
+    }
+    return quantization.zero_point_buffer_index;
+}
+
+std::size_t quantization_length(QuantizationScheme scheme) noexcept {
+    switch (scheme) {
+        case QuantizationScheme::PerChannel:
+            return 20;
+        case QuantizationScheme::PerBlock:
+            return 24;
+        default:
+            return 16;
+    }
+}
+
 DescriptorResult<Quantization> parse_quantization(std::span<const std::uint8_t> bytes) noexcept {
     ByteReader in(bytes, 0);
     const auto need = [&](std::size_t length) {
@@ -118,7 +133,7 @@ DescriptorResult<Quantization> parse_quantization(std::span<const std::uint8_t> 
     in.check(q.scheme_version <= kNewestVersion,
              {Fault::UnsupportedSchemeVersion, "quantization.scheme_version", 0, q.scheme_version, kNewestVersion});
     const auto flags = in.read<std::uint16_t>(kSection);
-    need(scheme_length(q.scheme));
+    need(quantization_length(q.scheme));
     const std::uint16_t defined = has_symmetric_flag(q.scheme) ? kSymmetric : std::uint16_t{0};
     in.check((flags & ~defined) == 0, {Fault::ReservedQuantizationFlagsBits, "quantization.flags", 0, flags});
     q.symmetric = (flags & kSymmetric) != 0;
@@ -147,6 +162,32 @@ DescriptorResult<Quantization> parse_quantization(std::span<const std::uint8_t> 
         return tl::unexpected(in.error());
     }
     return q;
+}
+
+DescriptorResult<EncodedQuantization> encode_quantization(const Quantization& q) noexcept {
+    EncodedQuantization encoded;
+    ByteWriter out(encoded.bytes_);
+    out.write(static_cast<std::uint8_t>(q.scheme));
+    out.write(q.scheme_version);
+    out.write(q.symmetric ? kSymmetric : std::uint16_t{0});
+    if (q.scheme == QuantizationScheme::PerTensor) {
+        out.write(std::bit_cast<std::uint32_t>(q.scale));
+        out.write(q.zero_point);
+        out.zeros(4);
+    } else {
+        out.write(q.axis);
+        if (q.scheme != QuantizationScheme::PerChannel) {
+            out.write(q.block_size);
+        }
+        out.write(q.scale_buffer_index);
+        if (has_symmetric_flag(q.scheme)) {
+            out.write(q.symmetric ? kNoBuffer : q.zero_point_buffer_index);
+            out.write(q.scale_type_tag);
+            out.zeros(3);
+        }
+    }
+    encoded.size_ = out.position();
+    return parse_quantization(encoded.bytes()).map([&](const Quantization&) { return encoded; });
 }
 
 }  // namespace hurray

@@ -24,8 +24,6 @@ std::uint8_t packing_factor_of(std::uint32_t bit_width) {
     }
 }
 
-bool read_flag(ByteReader& in, const char* field) noexcept { return in.read<std::uint8_t>(field) != 0; }
-
 void write_flag(ByteWriter& out, bool flag) noexcept { out.write(static_cast<std::uint8_t>(flag)); }
 
 }  // namespace
@@ -55,8 +53,8 @@ Statistics read_statistics(ByteReader& in) noexcept {
     s.value_stddev_bits = in.read<std::uint64_t>("statistics.value_stddev");
     s.nm_n = in.read<std::uint8_t>("statistics.nm_n");
     s.nm_m = in.read<std::uint8_t>("statistics.nm_m");
-    s.has_nan = read_flag(in, "statistics.has_nan");
-    s.has_inf = read_flag(in, "statistics.has_inf");
+    s.has_nan = in.flag("statistics.has_nan");
+    s.has_inf = in.flag("statistics.has_inf");
     const auto last_reserved = in.bytes(4, "statistics.reserved");
     in.check((s.computed_mask & ~kStatisticsMask) == 0,
              {Fault::StatisticsReservedMaskBitsSet, "statistics.computed_mask", 0, s.computed_mask});
@@ -69,15 +67,15 @@ ExtensionType read_extension_type(ByteReader& in) noexcept {
     ExtensionType type;
     type.bit_width = in.read<std::uint32_t>("extension_type.bit_width");
     type.packing_factor = in.read<std::uint8_t>("extension_type.packing_factor");
-    type.is_float = read_flag(in, "extension_type.is_float");
-    type.is_signed = read_flag(in, "extension_type.is_signed");
+    type.is_float = in.flag("extension_type.is_float");
+    type.is_signed = in.flag("extension_type.is_signed");
     type.sign_bits = in.read<std::uint8_t>("extension_type.sign_bits");
     type.exponent_bits = in.read<std::uint8_t>("extension_type.exponent_bits");
     type.mantissa_bits = in.read<std::uint8_t>("extension_type.mantissa_bits");
     const auto reserved = in.bytes(2, "extension_type.reserved");
     type.exponent_bias = in.read<std::uint32_t>("extension_type.exponent_bias");
-    type.has_nan = read_flag(in, "extension_type.has_nan");
-    type.has_inf = read_flag(in, "extension_type.has_inf");
+    type.has_nan = in.flag("extension_type.has_nan");
+    type.has_inf = in.flag("extension_type.has_inf");
     const auto last_reserved = in.bytes(2, "extension_type.reserved");
     const std::uint8_t needed = packing_factor_of(type.bit_width);
     in.check(

@@ -2,79 +2,25 @@
 
 #include <bit>
 #include <cstddef>
+#include <optional>
 
 #include "libhurray/format/element_type.hpp"
-#include "libhurray/format/extent.hpp"
+#include "libhurray/format/required_buffers.hpp"
+#include "libhurray/format/rule.hpp"
 
 namespace hurray {
 namespace {
 
-using Check = DescriptorResult<void>;
+constexpr std::uint32_t kMinGpuAlignment = 4096;
 
-tl::unexpected<DescriptorError> refuse(Fault fault, const char* field, std::uint64_t value = 0, std::uint64_t limit = 0,
-                                       std::uint64_t index = 0) {
-    return tl::unexpected(DescriptorError{fault, field, index, value, limit});
+bool is_private(LayoutTag tag) { return is_private_tag(static_cast<std::uint8_t>(tag)); }
+
+bool is_gpu(DeviceTag device) {
+    return device != DeviceTag::Cpu && device != DeviceTag::Hexagon &&
+           !is_private_tag(static_cast<std::uint8_t>(device));
 }
 
-Check require(bool condition, Fault fault, const char* field, std::uint64_t value = 0, std::uint64_t limit = 0,
-              std::uint64_t index = 0) {
-    if (condition) {
-        return {};
-    }
-    return refuse(fault, field, value, limit, index);
-}
-
-Check layout_rule(bool condition, const char* field, std::uint64_t value, std::uint64_t index = 0) {
-    return require(condition, Fault::InvalidLayout, field, value, 0, index);
-}
-
-bool is_linear(LayoutTag tag) {
-    return tag == LayoutTag::RowMajor || tag == LayoutTag::ColumnMajor || tag == LayoutTag::Strided;
-}
-
-// ---- Layout against shape: one function a layout that has such a rule ----------------------------------------------
-
-Check check_morton(const MortonLayout& layout, const Shape& shape) {
-    for (std::size_t k = 0; k < shape.rank(); ++k) {
-        const std::uint32_t bits = layout.bits[k];
-        const bool fits = shape[k] == kDynamicDim || bits >= 64 || shape[k] <= std::uint64_t{1} << bits;
-        if (!fits) {
-            return layout_rule(false, "shape[]", shape[k], k);
-        }
-    }
-    return {};
-}
-
-Check check_block_paged(const BlockPagedLayout& layout, const Shape& shape) {
-    return layout_rule(shape.rank() == 3, "rank", shape.rank())
-        .and_then([&] { return layout_rule(layout.paged_axis == 0, "layout.paged_axis", layout.paged_axis); })
-        .and_then([&] { return layout_rule(layout.page_size >= 1, "layout.page_size", layout.page_size); });
-}
-
-Check check_composite_head(const CompositeHeadLayout& layout, const Shape& shape) {
-    const auto dynamic = shape.first_dynamic_dimension();
-    if (layout.rule == CompositionRule::Group || !dynamic) {
-        return {};
-    }
-    return layout_rule(false, "shape[]", shape[*dynamic], *dynamic);
-}
-
-Check check_hilbert(const HilbertLayout& layout, const Shape& shape) {
-    if (layout.rank != shape.rank()) {
-        return layout_rule(false, "layout.hilbert_rank", layout.rank);
-    }
-    if (layout.order > 63) {
-        return layout_rule(false, "layout.hilbert_order", layout.order);
-    }
-    for (std::size_t k = 0; k < shape.rank(); ++k) {
-        if (shape[k] != kDynamicDim && shape[k] != std::uint64_t{1} << layout.order) {
-            return layout_rule(false, "shape[]", shape[k], k);
-        }
-    }
-    return {};
-}
-
-// ---- The other rules -----------------------------------------------------------------------------------------------
+// ---- The descriptor by itself --------------------------------------------------------------------------------------
 
 /// Decoding takes major version 0 for 1; there is no such format.
 Check check_version(const DescriptorView& view) {
@@ -82,21 +28,79 @@ Check check_version(const DescriptorView& view) {
     return require(major == 1, Fault::UnsupportedDescriptorVersion, "version_major", major, 1);
 }
 
-Check check_devices(const BufferTable& buffers) {
+Check check_booleans(const DescriptorView& view) {
+    const OddFlag& odd = view.odd_flag;
+    return require(odd.field == nullptr, Fault::InvalidBoolean, odd.field, odd.value);
+}
+
+/// What the two sets of rules do not agree about.
+Check check_scope(const DescriptorView& view, ValidationRules rules) {
+    if (rules == ValidationRules::Format) {
+        return require(!is_private(view.layout.tag), Fault::PrivateLayoutTag, "layout_tag",
+                       static_cast<std::uint64_t>(view.layout.tag));
+    }
+    const auto dynamic = view.shape.first_dynamic_dimension();
+    return require(!dynamic, Fault::InvalidShape, "shape[]", 0, 0, dynamic.value_or(0));
+}
+
+Check check_devices(const BufferTable& buffers, ValidationRules rules) {
     for (std::size_t i = 0; i < buffers.size(); ++i) {
         const BufferEntry entry = buffers[i];
         if (!device_has_memory_class(entry.device, entry.memory_class)) {
             return refuse(Fault::MemoryClassNotOnDevice, "buffers[].memory_class",
                           static_cast<std::uint64_t>(entry.memory_class), static_cast<std::uint64_t>(entry.device), i);
         }
+        const bool aligned = entry.byte_size == 0 || entry.alignment >= kMinGpuAlignment;
+        if (rules == ValidationRules::Format && is_gpu(entry.device) && !aligned) {
+            return refuse(Fault::AlignmentBelowMinimum, "buffers[].alignment", entry.alignment, kMinGpuAlignment, i);
+        }
     }
     return {};
 }
 
-Check check_supported(const DescriptorView& view) {
-    return require(is_linear(view.layout.tag), Fault::NotSupportedYet, "layout_tag",
-                   static_cast<std::uint64_t>(view.layout.tag))
-        .and_then([&] { return require(!view.quantization, Fault::NotSupportedYet, "quantization"); });
+Check check_devices_go_together(const DescriptorView& view) {
+    return view.layout.tag == LayoutTag::CompositeHead ? Check{} : check_colocation(view.buffers);
+}
+
+// ---- Layout --------------------------------------------------------------------------------------------------------
+
+Check check_scalar(const DescriptorView& view) {
+    const LayoutTag tag = view.layout.tag;
+    return require(view.shape.rank() > 0 || tag == LayoutTag::RowMajor || is_private(tag), Fault::InvalidLayout,
+                   "layout_tag", static_cast<std::uint64_t>(tag));
+}
+
+/// No element is stored twice.
+Check check_stored_count(const DescriptorView& view) {
+    const auto nnz = stored_count(view.layout);
+    const auto elements = view.shape.is_empty() ? std::uint64_t{0} : view.shape.element_count();
+    if (!nnz || !elements) {
+        return {};
+    }
+    return require(*nnz <= *elements, Fault::StoredCountExceedsShape, "layout.nnz", *nnz, *elements);
+}
+
+Check check_members(const Layout& layout) {
+    const auto* head = layout.as<CompositeHeadLayout>();
+    if (head == nullptr || head->member_count > 0) {
+        return {};
+    }
+    const bool overlay = head->rule == CompositionRule::Overlay;
+    return refuse(overlay ? Fault::CompositeOverlayEmpty : Fault::CompositeHeadEmpty, "layout.member_count");
+}
+
+// ---- Sections ------------------------------------------------------------------------------------------------------
+
+Check check_shard(const DescriptorView& view) {
+    if (!view.shard) {
+        return {};
+    }
+    if (const auto dynamic = view.shape.first_dynamic_dimension()) {
+        return refuse(Fault::InvalidShape, "shape[]", 0, 0, *dynamic);
+    }
+    // Also what keeps offset and size from adding up to more than 64 bits: decoding lets that pass for such a parent.
+    const auto dynamic = Shape(view.shard->parent_shape).first_dynamic_dimension();
+    return require(!dynamic, Fault::InvalidShape, "shard.parent_shape[]", 0, 0, dynamic.value_or(0));
 }
 
 Check check_statistics(const DescriptorView& view) {
@@ -104,6 +108,10 @@ Check check_statistics(const DescriptorView& view) {
         return {};
     }
     const Statistics& s = *view.statistics;
+    const auto nnz = stored_count(view.layout);
+    if ((s.computed_mask & Statistics::kNnz) != 0 && nnz && s.nnz != *nnz) {
+        return refuse(Fault::StoredCountMismatch, "statistics.nnz", s.nnz, *nnz);
+    }
     const auto stddev = std::bit_cast<double>(s.value_stddev_bits);
     if ((s.computed_mask & Statistics::kMoments) != 0 && stddev < 0) {
         return refuse(Fault::InvalidStatistics, "statistics.value_stddev");
@@ -122,89 +130,114 @@ Check check_extension_type(const DescriptorView& view) {
     const auto rule = [](bool condition, const char* field, std::uint64_t value) {
         return require(condition, Fault::InvalidExtensionType, field, value);
     };
-    // Widths above 8 that are no whole bytes have no storage size.
-    const bool has_size = type.bit_width < 8 || type.bit_width % 8 == 0;
-    const Check width = rule(has_size, "extension_type.bit_width", type.bit_width);
+    const auto bits = element_bits(view);
+    if (!bits) {
+        return tl::unexpected(bits.error());
+    }
     if (type.is_float) {
-        return width.and_then([&] { return rule(!type.is_signed, "extension_type.is_signed", 1); }).and_then([&] {
+        return rule(!type.is_signed, "extension_type.is_signed", 1).and_then([&] {
             return rule(type.sign_bits <= 1, "extension_type.sign_bits", type.sign_bits);
         });
     }
-    return width.and_then([&] { return rule(type.sign_bits == 0, "extension_type.sign_bits", type.sign_bits); })
+    return rule(type.sign_bits == 0, "extension_type.sign_bits", type.sign_bits)
         .and_then([&] { return rule(type.exponent_bits == 0, "extension_type.exponent_bits", type.exponent_bits); })
         .and_then([&] { return rule(type.mantissa_bits == 0, "extension_type.mantissa_bits", type.mantissa_bits); })
         .and_then([&] { return rule(type.exponent_bias == 0, "extension_type.exponent_bias", type.exponent_bias); });
 }
 
-/// Private types say their width themselves.
-std::uint32_t element_bits(const DescriptorView& view) {
-    return view.extension_type ? view.extension_type->bit_width : find_element_type(view.element_type)->bits;
+/// Only members of an overlay carry this section; they are boxes of its head, and the base is all of it.
+Check check_composite_member(const DescriptorView& view) {
+    if (!view.composite_member) {
+        return {};
+    }
+    if (!view.shard) {
+        return refuse(Fault::CompositeMemberMissingShard, "composite_member");
+    }
+    if (*view.composite_member != MemberRole::Base) {
+        return {};
+    }
+    for (std::size_t k = 0; k < view.shape.rank(); ++k) {
+        const std::uint64_t offset = view.shard->offset[k];
+        const std::uint64_t parent = view.shard->parent_shape[k];
+        if (offset != 0) {
+            return refuse(Fault::CompositeOverlayBaseNotSpanning, "shard.shard_offset[]", offset, 0, k);
+        }
+        if (view.shape[k] != parent) {
+            return refuse(Fault::CompositeOverlayBaseNotSpanning, "shape[]", view.shape[k], parent, k);
+        }
+    }
+    return {};
 }
 
-Check check_scalar(const DescriptorView& view) {
-    return layout_rule(view.shape.rank() > 0 || view.layout.tag == LayoutTag::RowMajor, "layout_tag",
-                       static_cast<std::uint64_t>(view.layout.tag));
+// ---- Buffers -------------------------------------------------------------------------------------------------------
+
+/// How many buffers the quantization adds. It has been checked.
+std::size_t parameter_buffer_count(const DescriptorView& view) {
+    if (!view.quantization) {
+        return 0;
+    }
+    const Quantization q = *parse_quantization(*view.quantization);
+    const auto scales = scale_buffer(q);
+    const auto zero_points = zero_point_buffer(q);
+    return (scales ? 1U : 0U) + (zero_points && zero_points != scales ? 1U : 0U);
 }
 
-Check check_buffer(const DescriptorView& view) {
-    if (view.buffers.size() != 1) {
-        return refuse(Fault::BufferCountMismatch, "buffer_count", view.buffers.size(), 1);
+Check check_byte_offset(const DescriptorView& view) {
+    const bool dense = layout_buffer_count(view.layout, view.shape.rank()).value_or(1) <= 1;
+    if (!dense) {
+        return require(view.byte_offset == 0, Fault::ByteOffsetNotZero, "byte_offset", view.byte_offset);
     }
-    const std::uint64_t byte_size = view.buffers[0].byte_size;
-    if (view.byte_offset > byte_size) {
-        return refuse(Fault::ByteOffsetPastBuffer, "byte_offset", view.byte_offset, byte_size);
+    const std::uint64_t size = view.buffers.size() == 0 ? 0 : view.buffers[0].byte_size;
+    return require(view.byte_offset <= size, Fault::ByteOffsetPastBuffer, "byte_offset", view.byte_offset, size);
+}
+
+Check check_buffers(const DescriptorView& view) {
+    const auto own = layout_buffer_count(view.layout, view.shape.rank());
+    if (!own) {
+        return check_byte_offset(view);
     }
-    const auto extent = dense_extent(view.shape, view.layout, element_bits(view));
-    if (!extent) {
-        return tl::unexpected(extent.error());
+    const std::size_t count = *own + parameter_buffer_count(view);
+    if (view.buffers.size() != count) {
+        return refuse(Fault::BufferCountMismatch, "buffer_count", view.buffers.size(), count);
     }
-    const auto needed = needed_byte_size(view.byte_offset, *extent);
-    if (!needed) {
-        return tl::unexpected(needed.error());
+    if (const Check offset = check_byte_offset(view); !offset) {
+        return offset;
     }
-    return require(*needed <= byte_size, Fault::ElementsPastBuffer, "buffers[].byte_size", byte_size, *needed);
+    for (std::size_t i = 0; i < *own; ++i) {
+        const auto needed = required_buffer_size(view, i);
+        if (!needed && needed.error().fault == Fault::InvalidShape) {
+            continue;  // it depends on a size that is not known yet
+        }
+        if (!needed) {
+            return tl::unexpected(needed.error());
+        }
+        const std::uint64_t size = view.buffers[i].byte_size;
+        if (size < *needed) {
+            const Fault fault = *own == 1 ? Fault::ElementsPastBuffer : Fault::BufferBelowLayout;
+            return refuse(fault, "buffers[].byte_size", size, *needed, i);
+        }
+    }
+    return {};
 }
 
 }  // namespace
 
-Check validate_descriptor(const DescriptorView& view) noexcept {
+Check validate_descriptor(const DescriptorView& view, ValidationRules rules) noexcept {
     return check_version(view)
-        .and_then([&] { return check_devices(view.buffers); })
-        .and_then(
-            [&] { return view.layout.tag == LayoutTag::CompositeHead ? Check{} : check_colocation(view.buffers); })
+        .and_then([&] { return check_booleans(view); })
+        .and_then([&] { return check_scope(view, rules); })
+        .and_then([&] { return check_devices(view.buffers, rules); })
+        .and_then([&] { return check_devices_go_together(view); })
         .and_then([&] { return check_scalar(view); })
         .and_then([&] { return check_layout_against_shape(view); })
+        .and_then([&] { return check_stored_count(view); })
+        .and_then([&] { return check_members(view.layout); })
+        .and_then([&] { return check_shard(view); })
         .and_then([&] { return check_statistics(view); })
         .and_then([&] { return check_extension_type(view); })
-        .and_then([&] { return check_supported(view); })
-        .and_then([&] { return check_buffer(view); });
-}
-
-Check check_layout_against_shape(const DescriptorView& view) noexcept {
-    const Shape& shape = view.shape;
-    switch (view.layout.tag) {
-        case LayoutTag::Strided:
-        case LayoutTag::Coo:
-            return layout_rule(shape.rank() >= 1, "rank", shape.rank());
-        case LayoutTag::Csr:
-        case LayoutTag::Csc:
-            return layout_rule(shape.rank() == 2, "rank", shape.rank());
-        case LayoutTag::Csf:
-            return layout_rule(shape.rank() >= 3, "rank", shape.rank());
-        case LayoutTag::Morton:
-            return check_morton(*view.layout.as<MortonLayout>(), shape);
-        case LayoutTag::BlockPaged:
-            return check_block_paged(*view.layout.as<BlockPagedLayout>(), shape);
-        case LayoutTag::CompositeHead:
-            return check_composite_head(*view.layout.as<CompositeHeadLayout>(), shape);
-        case LayoutTag::Hilbert:
-            return check_hilbert(*view.layout.as<HilbertLayout>(), shape);
-        case LayoutTag::RowMajor:
-        case LayoutTag::ColumnMajor:
-        case LayoutTag::Tiled:
-            break;
-    }
-    return {};
+        .and_then([&] { return check_composite_member(view); })
+        .and_then([&] { return check_quantization_as_written(view); })
+        .and_then([&] { return check_buffers(view); });
 }
 
 Check check_colocation(const BufferTable& buffers) noexcept {

@@ -63,7 +63,7 @@ typedef int32_t HurrayStatus;
 #define HURRAY_ERR_INTERNAL (-10)            /* anything else; also a detected second destroy */
 #define HURRAY_ERR_INDEX_OUT_OF_BOUNDS (-11) /* list index at or past the length */
 /* -12 to -31 are unused. From -32 on: codes of the broker client (hurray_client.h). */
-#define HURRAY_ERR_NOT_FOUND (-32)          /* no such capsule, version, stream or lease */
+#define HURRAY_ERR_NOT_FOUND (-32)          /* no such capsule, version, stream, lease, or section */
 #define HURRAY_ERR_ALREADY_EXISTS (-33)     /* the name is held by someone who may not be replaced; id already known */
 #define HURRAY_ERR_TIMED_OUT (-34)          /* a wait ran out; nothing was acquired */
 #define HURRAY_ERR_NOT_PERMITTED (-35)      /* the socket's permissions or write access say no */
@@ -286,11 +286,189 @@ typedef struct HurrayBufferEntry {
 HURRAY_API HurrayStatus hurray_descriptor_buffer_entry(const HurrayDescriptor *descriptor, uint32_t index,
                                                        HurrayBufferEntry *out);
 
-/* Whether the descriptor also makes sense: fields against each other, buffers large enough for the shape, devices and
- * memory classes that go together. Stricter than decoding. The message names the first rule that is broken and its
- * field. HURRAY_ERR_INVALID_LAYOUT, _INVALID_TYPE, _INVALID_SYNC_MODE, _INTERNAL as the format says for each rule;
- * HURRAY_ERR_UNSUPPORTED for what this version can't check yet. */
+/* Whether the descriptor also makes sense: every rule of the format that decoding does not enforce. Fields against each
+ * other, layout and quantization against shape and buffer table, buffers large enough, devices and memory classes that go
+ * together. What depends on a dynamic dimension is not looked at, nor what lies in the buffers. The message names the first
+ * rule that is broken and its field. HURRAY_ERR_INVALID_LAYOUT, _INVALID_TYPE, _VERSION_MISMATCH, _INTERNAL as the format
+ * says for each rule. */
 HURRAY_API HurrayStatus hurray_descriptor_validate(const HurrayDescriptor *descriptor);
+/* The same by the rules of sharing, which the broker and both its clients apply: private layouts pass, an alignment of 64 is
+ * enough on every device (hurray_descriptor_validate wants 4096 on GPUs), and no dimension may be dynamic. */
+HURRAY_API HurrayStatus hurray_descriptor_validate_sharing(const HurrayDescriptor *descriptor);
+
+/* ---- Descriptors: every field ----------------------------------------------------------------------------------- */
+
+/* Fields of a layout that the descriptor does not have give HURRAY_ERR_UNSUPPORTED, as hurray_descriptor_strides does;
+ * sections that it does not have give HURRAY_ERR_NOT_FOUND. The structs here are used for building as well. */
+
+/* `major` and `minor` as stored. */
+HURRAY_API HurrayStatus hurray_descriptor_version(const HurrayDescriptor *descriptor, uint8_t *out_major,
+                                                  uint8_t *out_minor);
+
+/* Optional sections of a descriptor. */
+#define HURRAY_SECTION_QUANTIZATION 0x01u
+#define HURRAY_SECTION_SHARD 0x02u
+#define HURRAY_SECTION_EXTENSION_TYPE 0x04u
+#define HURRAY_SECTION_STATISTICS 0x08u
+#define HURRAY_SECTION_COMPOSITE_MEMBER 0x10u
+
+/* Which sections there are: HURRAY_SECTION_* bits. */
+HURRAY_API HurrayStatus hurray_descriptor_sections(const HurrayDescriptor *descriptor, uint32_t *out);
+
+#define HURRAY_MAX_TILED_LEVELS 8u
+
+/* Tiled: how many levels of tiling there are, 1 to HURRAY_MAX_TILED_LEVELS. Level 0 is the outermost. */
+HURRAY_API HurrayStatus hurray_descriptor_tiled_level_count(const HurrayDescriptor *descriptor, uint32_t *out);
+/* How level `level` arranges its tiles (HURRAY_LAYOUT_ROW_MAJOR, _COLUMN_MAJOR, _STRIDED), and the elements in a tile (those,
+ * or _TILED: the next level). HURRAY_ERR_INDEX_OUT_OF_BOUNDS past the last level, as for the next three. */
+HURRAY_API HurrayStatus hurray_descriptor_tiled_order(const HurrayDescriptor *descriptor, uint32_t level,
+                                                      uint8_t *out_outer, uint8_t *out_inner);
+/* Sizes of a tile, in elements, one a dimension (R6). */
+HURRAY_API HurrayStatus hurray_descriptor_tiled_shape(const HurrayDescriptor *descriptor, uint32_t level,
+                                                      uint64_t *out_dims, uintptr_t *inout_rank);
+/* Strides of a strided outer order, in tiles, and of a strided inner order, in elements (R6). HURRAY_ERR_UNSUPPORTED for the
+ * other orders. */
+HURRAY_API HurrayStatus hurray_descriptor_tiled_outer_strides(const HurrayDescriptor *descriptor, uint32_t level,
+                                                              int64_t *out_strides, uintptr_t *inout_rank);
+HURRAY_API HurrayStatus hurray_descriptor_tiled_inner_strides(const HurrayDescriptor *descriptor, uint32_t level,
+                                                              int64_t *out_strides, uintptr_t *inout_rank);
+
+/* Morton: how many bits of each index are interleaved, one a dimension (R6). */
+HURRAY_API HurrayStatus hurray_descriptor_morton_bits(const HurrayDescriptor *descriptor, uint32_t *out_bits,
+                                                      uintptr_t *inout_rank);
+
+/* Hilbert: bits of each index, and the rank that the layout states. */
+HURRAY_API HurrayStatus hurray_descriptor_hilbert(const HurrayDescriptor *descriptor, uint32_t *out_order,
+                                                  uint32_t *out_rank);
+
+/* COO, CSR, CSC, CSF: how many elements are stored. */
+HURRAY_API HurrayStatus hurray_descriptor_nnz(const HurrayDescriptor *descriptor, uint64_t *out);
+/* COO: 1 if the entries are sorted, else 0. */
+HURRAY_API HurrayStatus hurray_descriptor_coo_is_sorted(const HurrayDescriptor *descriptor, uint8_t *out);
+/* CSF: which dimension each level of the tree holds, the top first (R6). */
+HURRAY_API HurrayStatus hurray_descriptor_csf_mode_order(const HurrayDescriptor *descriptor, uint32_t *out_modes,
+                                                         uintptr_t *inout_rank);
+
+#define HURRAY_KV_ROLE_KEY 0
+#define HURRAY_KV_ROLE_VALUE 1
+#define HURRAY_KV_ROLE_FUSED 2 /* or of another kind */
+#define HURRAY_NO_LAYER UINT32_MAX
+
+typedef struct HurrayBlockPaged {
+    uint64_t num_pages;   /* in the pool */
+    uint32_t page_size;   /* tokens a page */
+    uint32_t paged_axis;  /* 0 */
+    uint32_t num_seqs;    /* may be 0 */
+    uint32_t layer_index; /* HURRAY_NO_LAYER: not tied to a layer */
+    uint8_t kv_role;      /* HURRAY_KV_ROLE_* */
+    uint8_t index_type;   /* of page numbers and sequence pointers: 0 uint32, 1 uint64 */
+    uint8_t reserved[6];  /* 0 */
+} HurrayBlockPaged;
+
+HURRAY_API HurrayStatus hurray_descriptor_block_paged(const HurrayDescriptor *descriptor, HurrayBlockPaged *out);
+
+#define HURRAY_COMPOSITION_PARTITION 1
+#define HURRAY_COMPOSITION_OVERLAY 2
+#define HURRAY_COMPOSITION_GROUP 3
+
+#define HURRAY_COMBINE_NONE 0 /* partition and group */
+#define HURRAY_COMBINE_REPLACE 1
+#define HURRAY_COMBINE_ADD 2
+
+typedef struct HurrayCompositeHead {
+    uint32_t member_count;
+    uint8_t composition_rule; /* HURRAY_COMPOSITION_* */
+    uint8_t combine_op;       /* HURRAY_COMBINE_* */
+    uint8_t reserved[2];      /* 0 */
+} HurrayCompositeHead;
+
+HURRAY_API HurrayStatus hurray_descriptor_composite_head(const HurrayDescriptor *descriptor, HurrayCompositeHead *out);
+
+/* A private layout: its id, and its data, borrowed (R5); null and 0 if it has none. */
+HURRAY_API HurrayStatus hurray_descriptor_private_layout(const HurrayDescriptor *descriptor, uint64_t *out_id,
+                                                         const uint8_t **out_data, uintptr_t *out_len);
+
+#define HURRAY_QUANTIZATION_PER_TENSOR 1
+#define HURRAY_QUANTIZATION_PER_CHANNEL 2
+#define HURRAY_QUANTIZATION_PER_BLOCK 3
+#define HURRAY_QUANTIZATION_NF4 4
+#define HURRAY_QUANTIZATION_MXFP 5
+#define HURRAY_NO_BUFFER UINT32_MAX
+
+/* A quantization taken apart. Fields that the scheme does not have are 0, and buffers that it does not have
+ * HURRAY_NO_BUFFER; for building they are not looked at. */
+typedef struct HurrayQuantization {
+    uint8_t scheme;                   /* HURRAY_QUANTIZATION_* */
+    uint8_t scheme_version;           /* 1 */
+    uint8_t symmetric;                /* per-channel, per-block: 1 without zero points, else 0 */
+    uint8_t scale_type_tag;           /* per-channel: HURRAY_TYPE_FLOAT32; per-block: _FLOAT16, _BFLOAT16 or _FLOAT32 */
+    uint32_t axis;                    /* all but per-tensor */
+    uint32_t block_size;              /* per-block, NF4, MXFP: elements a block */
+    uint32_t scale_buffer_index;      /* all but per-tensor: in the buffer table */
+    uint32_t zero_point_buffer_index; /* per-channel, per-block, unless symmetric; may be that of the scales */
+    float scale;                      /* per-tensor */
+    int32_t zero_point;               /* per-tensor */
+} HurrayQuantization;
+
+/* The quantization section taken apart. HURRAY_ERR_INTERNAL if its bytes make no sense: decoding looks into them only for
+ * block-paged tensors. */
+HURRAY_API HurrayStatus hurray_descriptor_quantization(const HurrayDescriptor *descriptor, HurrayQuantization *out);
+/* Its bytes as they are, borrowed (R5); null and 0 for an empty section. */
+HURRAY_API HurrayStatus hurray_descriptor_quantization_bytes(const HurrayDescriptor *descriptor,
+                                                             const uint8_t **out_data, uintptr_t *out_len);
+
+/* The shape that this tensor is a box of, and where in it the box begins (R6 with one length for both arrays; either may be
+ * null, which is too small). */
+HURRAY_API HurrayStatus hurray_descriptor_shard(const HurrayDescriptor *descriptor, uint64_t *out_parent_shape,
+                                                uint64_t *out_offset, uintptr_t *inout_rank);
+
+/* Which fields of HurrayStatistics mean something. */
+#define HURRAY_STATISTICS_NNZ 0x01u
+#define HURRAY_STATISTICS_SPARSITY_RATIO 0x02u
+#define HURRAY_STATISTICS_RANGE 0x04u   /* value_min, value_max, value_abs_max */
+#define HURRAY_STATISTICS_MOMENTS 0x08u /* value_mean, value_stddev */
+#define HURRAY_STATISTICS_NM 0x10u      /* nm_n, nm_m */
+#define HURRAY_STATISTICS_SPECIAL 0x20u /* has_nan, has_inf */
+
+/* Hints about the real, dequantized values. Fields whose bit is clear mean nothing, but are kept as they are. */
+typedef struct HurrayStatistics {
+    uint64_t nnz;
+    double sparsity_ratio; /* zeros / elements */
+    double value_min;
+    double value_max;
+    double value_abs_max;
+    double value_mean;
+    double value_stddev;    /* of the population */
+    uint32_t computed_mask; /* HURRAY_STATISTICS_* */
+    uint8_t nm_n;           /* at most nm_n of each nm_m elements are not zero */
+    uint8_t nm_m;
+    uint8_t has_nan; /* 0 or 1 */
+    uint8_t has_inf; /* 0 or 1 */
+} HurrayStatistics;
+
+HURRAY_API HurrayStatus hurray_descriptor_statistics(const HurrayDescriptor *descriptor, HurrayStatistics *out);
+
+/* What a private element type (F0 to FE) is. */
+typedef struct HurrayExtensionType {
+    uint32_t bit_width;
+    uint32_t exponent_bias; /* 0 for integers, as are the other fields of floats */
+    uint8_t packing_factor; /* elements a byte: 8, 4, 2 for 1, 2, 4 bits; 1 from 8 bits on */
+    uint8_t is_float;       /* this and the other flags: 0 or 1 */
+    uint8_t is_signed;      /* of integers */
+    uint8_t sign_bits;
+    uint8_t exponent_bits;
+    uint8_t mantissa_bits;
+    uint8_t has_nan;
+    uint8_t has_inf;
+} HurrayExtensionType;
+
+HURRAY_API HurrayStatus hurray_descriptor_extension_type(const HurrayDescriptor *descriptor, HurrayExtensionType *out);
+
+#define HURRAY_MEMBER_CORRECTION 0
+#define HURRAY_MEMBER_BASE 1
+
+/* What this member of an overlay is: HURRAY_MEMBER_*. */
+HURRAY_API HurrayStatus hurray_descriptor_composite_member(const HurrayDescriptor *descriptor, uint8_t *out_role);
 
 /* ---- Descriptors: writing --------------------------------------------------------------------------------------- */
 
@@ -312,7 +490,7 @@ typedef struct HurrayDenseDescriptor {
     uint32_t reserved2;     /* 0 */
 } HurrayDenseDescriptor;
 
-/* Encodes the canonical bytes of `dense` into `out_bytes` (R6). The result passes hurray_descriptor_validate.
+/* Encodes the canonical bytes of `dense` into `out_bytes` (R6). The result passes hurray_descriptor_validate_sharing.
  * HURRAY_ERR_INVALID_ARGUMENT  struct_size, a field that must be 0 or null, strides without _STRIDED
  * HURRAY_ERR_INVALID_LAYOUT    rank, sizes that overflow, a byte_size that is too small, alignment
  * HURRAY_ERR_INVALID_TYPE, _INVALID_SYNC_MODE */
@@ -326,6 +504,103 @@ HURRAY_API HurrayStatus hurray_descriptor_encode(const HurrayDescriptor *descrip
 /* The bytes that buffer 0 of `dense` needs at least: byte_offset and the elements up to the highest address. The fields
  * byte_size and alignment are not looked at. Fails as hurray_descriptor_encode_dense does. */
 HURRAY_API HurrayStatus hurray_descriptor_dense_byte_size(const HurrayDenseDescriptor *dense, uint64_t *out);
+
+/* ---- Descriptors: building -------------------------------------------------------------------------------------- */
+
+/* A descriptor that is being put together: shape and element type first, then whatever else it has, in any order. A setter
+ * replaces what an earlier call set; it copies its arrays, and judges nothing but its pointers and reserved fields. What
+ * can't be a descriptor is refused by encode and build, with the statuses and messages of hurray_descriptor_decode; what
+ * makes no sense is for hurray_descriptor_validate on what build gives. */
+typedef struct HurrayDescriptorBuilder HurrayDescriptorBuilder;
+
+/* A row-major tensor without buffers. `shape` has `rank` sizes and may be null for rank 0.
+ * HURRAY_ERR_INVALID_LAYOUT  rank above HURRAY_MAX_RANK */
+HURRAY_API HurrayStatus hurray_descriptor_builder_new(uint8_t element_type, const uint64_t *shape, uint32_t rank,
+                                                      HurrayDescriptorBuilder **out);
+/* Begins with everything that `descriptor` holds. */
+HURRAY_API HurrayStatus hurray_descriptor_builder_from_descriptor(const HurrayDescriptor *descriptor,
+                                                                  HurrayDescriptorBuilder **out);
+/* Frees the builder and writes null through `builder`. `*builder` may be null. */
+HURRAY_API HurrayStatus hurray_descriptor_builder_destroy(HurrayDescriptorBuilder **builder);
+
+/* Of the element with all-zero index, in buffer 0; 0 unless set. */
+HURRAY_API HurrayStatus hurray_descriptor_builder_set_byte_offset(HurrayDescriptorBuilder *builder,
+                                                                  uint64_t byte_offset);
+
+/* The layouts. Arrays named `strides`, `bits`, `mode_order` have one entry a dimension, and may be null for rank 0. */
+HURRAY_API HurrayStatus hurray_descriptor_builder_set_row_major(HurrayDescriptorBuilder *builder);
+HURRAY_API HurrayStatus hurray_descriptor_builder_set_column_major(HurrayDescriptorBuilder *builder);
+HURRAY_API HurrayStatus hurray_descriptor_builder_set_strided(HurrayDescriptorBuilder *builder, const int64_t *strides);
+
+/* One level of tiling, its arrays with one entry a dimension. */
+typedef struct HurrayTiledLevel {
+    const uint64_t *tile_shape;   /* in elements */
+    const int64_t *outer_strides; /* in tiles; for a strided outer layout only, else null */
+    const int64_t *inner_strides; /* in elements; for a strided inner layout only, else null */
+    uint8_t outer_layout;         /* HURRAY_LAYOUT_ROW_MAJOR, _COLUMN_MAJOR or _STRIDED */
+    uint8_t inner_layout;         /* those; _TILED on every level but the last */
+    uint8_t reserved[6];          /* 0 */
+} HurrayTiledLevel;
+
+/* `levels`, the outermost first; 1 to HURRAY_MAX_TILED_LEVELS of them.
+ * HURRAY_ERR_INVALID_ARGUMENT  level_count, strides that are given but not wanted, reserved */
+HURRAY_API HurrayStatus hurray_descriptor_builder_set_tiled(HurrayDescriptorBuilder *builder,
+                                                            const HurrayTiledLevel *levels, uint32_t level_count);
+HURRAY_API HurrayStatus hurray_descriptor_builder_set_morton(HurrayDescriptorBuilder *builder, const uint32_t *bits);
+HURRAY_API HurrayStatus hurray_descriptor_builder_set_hilbert(HurrayDescriptorBuilder *builder, uint32_t order,
+                                                              uint32_t rank);
+/* `is_sorted`: 0 or 1, else HURRAY_ERR_INVALID_ARGUMENT. */
+HURRAY_API HurrayStatus hurray_descriptor_builder_set_coo(HurrayDescriptorBuilder *builder, uint64_t nnz,
+                                                          uint8_t is_sorted);
+HURRAY_API HurrayStatus hurray_descriptor_builder_set_csr(HurrayDescriptorBuilder *builder, uint64_t nnz);
+HURRAY_API HurrayStatus hurray_descriptor_builder_set_csc(HurrayDescriptorBuilder *builder, uint64_t nnz);
+HURRAY_API HurrayStatus hurray_descriptor_builder_set_csf(HurrayDescriptorBuilder *builder, uint64_t nnz,
+                                                          const uint32_t *mode_order);
+/* HURRAY_ERR_INVALID_ARGUMENT  reserved; index_type above 1 */
+HURRAY_API HurrayStatus hurray_descriptor_builder_set_block_paged(HurrayDescriptorBuilder *builder,
+                                                                  const HurrayBlockPaged *block_paged);
+/* HURRAY_ERR_INVALID_ARGUMENT  reserved */
+HURRAY_API HurrayStatus hurray_descriptor_builder_set_composite_head(HurrayDescriptorBuilder *builder,
+                                                                     const HurrayCompositeHead *head);
+/* `layout_tag` F0 to FE, else HURRAY_ERR_INVALID_ARGUMENT; `data` may be null with `len` 0. */
+HURRAY_API HurrayStatus hurray_descriptor_builder_set_private_layout(HurrayDescriptorBuilder *builder,
+                                                                     uint8_t layout_tag, uint64_t id,
+                                                                     const uint8_t *data, uintptr_t len);
+
+/* Appends a buffer to the table: those of the layout in its order, then those of the quantization.
+ * HURRAY_ERR_INVALID_ARGUMENT  reserved */
+HURRAY_API HurrayStatus hurray_descriptor_builder_add_buffer(HurrayDescriptorBuilder *builder,
+                                                             const HurrayBufferEntry *entry);
+/* Empties the table again. */
+HURRAY_API HurrayStatus hurray_descriptor_builder_clear_buffers(HurrayDescriptorBuilder *builder);
+
+/* The sections. A null pointer removes the section that an earlier call set.
+ *
+ * HURRAY_ERR_INTERNAL          a quantization with fields that its scheme does not allow
+ * HURRAY_ERR_INVALID_ARGUMENT  a flag that is neither 0 nor 1 */
+HURRAY_API HurrayStatus hurray_descriptor_builder_set_quantization(HurrayDescriptorBuilder *builder,
+                                                                   const HurrayQuantization *quantization);
+/* The section as bytes, whatever they mean. An empty section differs from none: give any pointer with `len` 0. */
+HURRAY_API HurrayStatus hurray_descriptor_builder_set_quantization_bytes(HurrayDescriptorBuilder *builder,
+                                                                         const uint8_t *bytes, uintptr_t len);
+/* Both arrays have one entry a dimension, and both are null or neither, but for rank 0, where `parent_shape` that is not
+ * null stands for a section without entries. */
+HURRAY_API HurrayStatus hurray_descriptor_builder_set_shard(HurrayDescriptorBuilder *builder,
+                                                            const uint64_t *parent_shape, const uint64_t *offset);
+HURRAY_API HurrayStatus hurray_descriptor_builder_set_statistics(HurrayDescriptorBuilder *builder,
+                                                                 const HurrayStatistics *statistics);
+HURRAY_API HurrayStatus hurray_descriptor_builder_set_extension_type(HurrayDescriptorBuilder *builder,
+                                                                     const HurrayExtensionType *type);
+/* `role`: HURRAY_MEMBER_*. */
+HURRAY_API HurrayStatus hurray_descriptor_builder_set_composite_member(HurrayDescriptorBuilder *builder,
+                                                                       const uint8_t *role);
+
+/* The canonical bytes (R6). The builder stays as it is and can be changed and used again. Fails as hurray_descriptor_decode
+ * does, for the field concerned; HURRAY_ERR_INVALID_LAYOUT for more than HURRAY_MAX_BUFFERS buffers. */
+HURRAY_API HurrayStatus hurray_descriptor_builder_encode(const HurrayDescriptorBuilder *builder, uint8_t *out_bytes,
+                                                         uintptr_t *inout_len);
+/* A descriptor of those bytes, to be destroyed by hurray_descriptor_destroy. */
+HURRAY_API HurrayStatus hurray_descriptor_builder_build(const HurrayDescriptorBuilder *builder, HurrayDescriptor **out);
 
 /* ---- Element types ---------------------------------------------------------------------------------------------- */
 
@@ -386,9 +661,14 @@ HURRAY_API HurrayStatus hurray_element_from_value(uint8_t type_tag, const Hurray
 /* Width of one element of the tensor, in bits; private types are as wide as their descriptor says. */
 HURRAY_API HurrayStatus hurray_descriptor_element_bits(const HurrayDescriptor *descriptor, uint32_t *out);
 
-/* The bytes that buffer `index` has to have at least for the descriptor's shape and layout; the size in the buffer table
- * plays no part. HURRAY_ERR_INDEX_OUT_OF_BOUNDS past the table; HURRAY_ERR_INVALID_LAYOUT for dynamic dimensions and sizes
- * that 64 bits don't hold; HURRAY_ERR_UNSUPPORTED for what this version can't tell yet. */
+/* The bytes that buffer `index` has to have at least for the descriptor's shape, layout and quantization; the sizes in the
+ * buffer table play no part. What only the contents of other buffers say (the length of a block table, the inner levels of
+ * CSF) is taken at its least.
+ *
+ * HURRAY_ERR_INDEX_OUT_OF_BOUNDS  past the table
+ * HURRAY_ERR_INVALID_LAYOUT       a dynamic dimension on which the size depends; a size that 64 bits don't hold; a buffer
+ *                                 that neither layout nor quantization have; a private layout
+ * HURRAY_ERR_INTERNAL             a quantization that doesn't parse, or doesn't fit the tensor */
 HURRAY_API HurrayStatus hurray_descriptor_buffer_size(const HurrayDescriptor *descriptor, uint32_t index,
                                                       uint64_t *out);
 

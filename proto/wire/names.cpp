@@ -17,10 +17,17 @@ Result<void> check_parts(std::string_view name, std::string_view field) {
         const std::size_t end = std::min(name.find('/', begin), name.size());
         const std::string_view part = name.substr(begin, end - begin);
         if (part.empty() || part == "." || part == "..") {
-            return fail_field(Errc::InvalidArgument, std::string(field),
-                              part.empty() ? "the name has an empty segment at position " + std::to_string(begin)
-                                           : "the name has a segment \"" + std::string(part) + "\" at position " +
-                                                 std::to_string(begin));
+            std::string message = "the name \"" + std::string(name) + "\" ";
+            if (part.empty()) {
+                message += begin == 0             ? "begins with \"/\": it has "
+                           : begin == name.size() ? "ends in \"/\", as only patterns do: it has "
+                                                  : "has ";
+                message += "an empty segment";
+            } else {
+                message += "is no path: it has a segment \"" + std::string(part) + "\"";
+            }
+            message += " at position " + std::to_string(begin);
+            return fail_field(Errc::InvalidArgument, std::string(field), std::move(message));
         }
         if (end == name.size()) {
             return {};

@@ -9,7 +9,7 @@ build_packages=(
     libboost-dev libprotobuf-dev protobuf-compiler libprotozero-dev libexpected-dev libcli11-dev libspdlog-dev libtomlplusplus-dev
     libsystemd-dev nlohmann-json3-dev
 )
-test_packages=(libgtest-dev libgmock-dev libbenchmark-dev)
+test_packages=(libgtest-dev libgmock-dev libbenchmark-dev python3-protobuf)
 python_packages=(python3 python3-dev python3-venv python3-numpy python3-pil python3-pytest ca-certificates)
 
 say() { printf '\n== %s\n' "$*"; }

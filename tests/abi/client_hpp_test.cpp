@@ -246,7 +246,7 @@ TEST(ClientHpp, AClosedClientSaysSoAndAMovedFromOneToo) {
     client.close();
     EXPECT_EQ(status_of([&] { client.attach("hpp/x"); }), HURRAY_ERR_CLOSED);
     hurray::Client other = std::move(client);
-    EXPECT_EQ(status_of([&] { client.attach("hpp/x"); }), HURRAY_ERR_NULL_POINTER);
+    EXPECT_EQ(status_of([&] { client.attach("hpp/x"); }), HURRAY_ERR_INVALID_ARGUMENT);
 }
 
 TEST(ClientHpp, AWaitThatRunsOutSaysSo) {

@@ -189,6 +189,30 @@ TEST(AddressAbi, BufferSizeIsWhatTheElementsNeed) {
     EXPECT_EQ(status_of([] { return dense(ElementType::Bool, {3}).buffer_size(1); }), HURRAY_ERR_INDEX_OUT_OF_BOUNDS);
 }
 
+TEST(AddressAbi, BufferSizeCountsTheParametersOfAQuantization) {
+    // The example of the format: int4 [128,128] in blocks of 128, with float16 scales.
+    const auto with_scales_in = [](const std::string& buffers, const std::string& zero_points) {
+        return Descriptor(from_hex(header("69", "01", "48 01") + "02000000 8000000000000000 8000000000000000" +
+                                   "0000000000000000 02 0020000000000000" + kBufferOf + "0000000000000000" + kBufferOf +
+                                   "18000000" + buffers + zero_points + "01 000000"));
+    };
+    const Descriptor symmetric = with_scales_in("03 01 0100 01000000 80000000 01000000", "FFFFFFFF");
+    EXPECT_EQ(symmetric.buffer_size(0), 8192U);
+    EXPECT_EQ(symmetric.buffer_size(1), 256U);
+    const Descriptor shared = with_scales_in("03 01 0000 01000000 80000000 01000000", "01000000");
+    EXPECT_EQ(shared.buffer_size(1), 256U + 512U);
+    const Descriptor outside = with_scales_in("03 01 0000 01000000 80000000 02000000", "01000000");
+    EXPECT_EQ(status_of([&] { return outside.buffer_size(1); }), HURRAY_ERR_INTERNAL);
+}
+
+TEST(AddressAbi, BufferThatNothingNeedsHasNoSize) {
+    const Descriptor surplus(from_hex(header("4D", "00", "11 01") + "02000000 0300000000000000 0400000000000000" +
+                                      "0000000000000000 02 0C00000000000000" + kBufferOf + "0100000000000000" +
+                                      kBufferOf));
+    EXPECT_EQ(surplus.buffer_size(0), 12U);
+    EXPECT_EQ(status_of([&] { return surplus.buffer_size(1); }), HURRAY_ERR_INVALID_LAYOUT);
+}
+
 /// float32 [3,4], CSR, entries (0,1) (0,3) (2,0).
 Descriptor csr() {
     return Descriptor(from_hex(header("6D", "00", "03 07") + "02000000 0300000000000000 0400000000000000" +
@@ -206,6 +230,9 @@ TEST(AddressAbi, SparseElementsAreLookedUpInTheirBuffers) {
     const BufferList buffers = lend(contents);
     const Descriptor tensor = csr();
     EXPECT_EQ(status_of([&] { return tensor.element_address(Index{0, 3}); }), HURRAY_ERR_INTERNAL);
+    EXPECT_EQ(tensor.buffer_size(0), 12U);
+    EXPECT_EQ(tensor.buffer_size(1), 24U);
+    EXPECT_EQ(tensor.buffer_size(2), 32U);
     EXPECT_EQ(tensor.find_element(buffers, Index{0, 3})->byte_offset, 4U);
     EXPECT_EQ(tensor.find_element(buffers, Index{2, 0})->byte_offset, 8U);
     EXPECT_FALSE(tensor.find_element(buffers, Index{1, 1}));

@@ -63,6 +63,12 @@ TEST(HandleChecks, SecondDestroyOfEveryOtherHandleIsRefused) {
     EXPECT_EQ(hurray_buffer_list_destroy(&list), HURRAY_OK);
     EXPECT_EQ(hurray_buffer_list_destroy(&same_list), HURRAY_ERR_INTERNAL);
 
+    HurrayDescriptorBuilder* builder = nullptr;
+    ASSERT_EQ(hurray_descriptor_builder_new(HURRAY_TYPE_UINT8, nullptr, 0, &builder), HURRAY_OK);
+    HurrayDescriptorBuilder* same_builder = builder;
+    EXPECT_EQ(hurray_descriptor_builder_destroy(&builder), HURRAY_OK);
+    EXPECT_EQ(hurray_descriptor_builder_destroy(&same_builder), HURRAY_ERR_INTERNAL);
+
     HurrayTensorContext* context = nullptr;
     ASSERT_EQ(hurray_tensor_context_new(2, nullptr, 0, nullptr, nullptr, &context), HURRAY_OK);
     HurrayTensorContext* same_context = context;

@@ -569,7 +569,7 @@ TEST(AbiCases, StatusCodesHaveTheSameNamesAndNumbers) {
 TEST(AbiCases, EveryErrorHasTheSameStatus) {
     const json& statuses = data().at("error_kind_to_status");
     std::map<std::string, int> ours;
-    for (int i = 0; i <= static_cast<int>(hurray::Fault::NotSupportedYet); ++i) {
+    for (std::size_t i = 0; i < hurray::kFaultCount; ++i) {
         const auto fault = static_cast<hurray::Fault>(i);
         ours[std::string(hurray::fault_name(fault))] = static_cast<int>(hurray::to_errc(fault));
     }

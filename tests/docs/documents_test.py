@@ -7,7 +7,7 @@
 - docs/operations.md has a row for each configuration key that `hurrayd --help` names, and for no other.
 - Relative links lead to files that are there.
 
-usage: documents_test.py ROOT PROTOC [HURRAYD | --write]     --write puts the files' text into the blocks first
+usage: documents_test.py ROOT PROTOC [HURRAYD | --write]     --write puts the files' text and the bytes into the blocks first
 """
 
 import pathlib
@@ -50,13 +50,27 @@ for document in documents:
         if not re.match(r"[a-z]+:", link) and not (document.parent / link).exists():
             problems.append(f"{name}: link to {link}, which is not there")
 
-protocol = (root / "docs/protocol.md").read_text(encoding="utf-8")
-examples = re.findall(r"^<!-- example (\w+) -->\n```\n(.*?)^```\n```\n(.*?)^```$", protocol, re.MULTILINE | re.DOTALL)
-for kind, text, hexadecimal in examples:
-    made = subprocess.run(
+
+def encode(kind, text):
+    return subprocess.run(
         [protoc, f"--proto_path={root / 'proto'}", f"--encode=hurray.broker.v1.{kind}", "hurray/broker/v1/broker.proto"],
         input=text.encode(), stdout=subprocess.PIPE, check=True,
     ).stdout
+
+
+def rows(data):
+    return "".join(data[at : at + 32].hex(" ") + "\n" for at in range(0, len(data), 32))
+
+
+protocol_file = root / "docs/protocol.md"
+protocol = protocol_file.read_text(encoding="utf-8")
+example = re.compile(r"^(<!-- example (\w+) -->\n```\n(.*?)^```\n```\n)(.*?)^```$", re.MULTILINE | re.DOTALL)
+if write:
+    protocol = example.sub(lambda match: f"{match[1]}{rows(encode(match[2], match[3]))}```", protocol)
+    protocol_file.write_text(protocol, encoding="utf-8")
+examples = [match[1:] for match in (found.groups() for found in example.finditer(protocol))]
+for kind, text, hexadecimal in examples:
+    made = encode(kind, text)
     if made != bytes.fromhex(hexadecimal):
         problems.append(f"docs/protocol.md: example {kind}: protoc makes {made.hex(' ')}")
 if not examples:

@@ -21,6 +21,7 @@
 #include "proto/wire/packet_socket.hpp"
 #include "tests/integration/client_test.hpp"
 #include "tests/support/child.hpp"
+#include "tests/support/raw_peer.hpp"
 #include "tests/support/sanitized.hpp"
 #include "tests/support/temporary_directory.hpp"
 #include "tests/support/test_tensor.hpp"
@@ -105,6 +106,23 @@ std::vector<std::uint8_t> long_descriptor(std::size_t size) {
 }
 
 class Edges : public ClientTest {};
+
+TEST_F(Edges, OneClientTooManyIsToldWhichQuotaItIsAndHowManyThereAre) {
+    std::vector<RawPeer> others;
+    for (int i = 0; i < 256; ++i) {
+        others.push_back(RawPeer::greeted(daemon_.socket_path()));
+    }
+    try {
+        connect();
+        FAIL() << "it was let in";
+    } catch (const StatusError& error) {
+        EXPECT_EQ(error.status(), HURRAY_ERR_OVER_QUOTA);
+        EXPECT_NE(std::string(error.what()).find("256 connections; at most 256 are allowed (quota.user.clients)"),
+                  std::string::npos)
+            << error.what();
+    }
+    others.clear();
+}
 
 // F: a program's loop `while (dispatch(-1))` ends when the client is closed, whenever close comes.
 TEST_F(Edges, DispatchAfterCloseDoesNotWait) {

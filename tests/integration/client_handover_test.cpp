@@ -142,6 +142,48 @@ TEST_F(Handover, EmptyTensorsAreHandedOverWithoutAnyMemory) {
     }
 }
 
+TEST_F(Handover, SparseTensorArrivesWithItsThreeBuffersAndItsLayout) {
+    Client producer = connect();
+    Client consumer = connect();
+    DescriptorBuilder csr(ElementType::Float32, {3, 4});
+    csr.csr(3).buffer(12).buffer(24).buffer(32);
+    const std::uint64_t sizes[] = {12, 24, 32};
+    Allocation allocation = producer.allocate_buffers(sizes);
+    for (std::size_t i = 0; i < 3; ++i) {
+        std::fill(allocation.buffer(i).begin(), allocation.buffer(i).end(), static_cast<std::byte>(i + 1));
+    }
+    producer.publish("sparse", csr.encode(), std::move(allocation));
+
+    const Tensor tensor = consumer.attach("sparse");
+
+    EXPECT_EQ(tensor.descriptor().layout(), LayoutTag::Csr);
+    EXPECT_EQ(tensor.descriptor().nnz(), 3U);
+    ASSERT_EQ(tensor.buffer_count(), 3U);
+    for (std::size_t i = 0; i < 3; ++i) {
+        EXPECT_EQ(tensor.buffer(i).size(), sizes[i]);
+        EXPECT_EQ(tensor.buffer(i).back(), static_cast<std::byte>(i + 1));
+    }
+}
+
+TEST_F(Handover, SharingTakesPrivateLayoutsAndRefusesDynamicSizesOnBothSides) {
+    Client producer = connect();
+    Client consumer = connect();
+    const std::uint64_t size[] = {64};
+    DescriptorBuilder ours(ElementType::UInt8, {7});
+    const std::uint8_t data[] = {1, 2};
+    ours.private_layout(0xF7, 99, data).buffer(64);
+    producer.publish("private", ours.encode(), producer.allocate_buffers(size));
+    EXPECT_EQ(consumer.attach("private").descriptor().private_layout().first, 99U);
+
+    DescriptorBuilder dynamic(ElementType::UInt8, {HURRAY_DYNAMIC_DIM});
+    Allocation allocation = producer.allocate_buffers(size);
+    std::string message;
+    EXPECT_EQ(
+        status_of([&] { producer.publish("dynamic", dynamic.buffer(64).encode(), std::move(allocation)); }, &message),
+        HURRAY_ERR_INVALID_LAYOUT);
+    EXPECT_NE(message.find("shape[0] is dynamic"), std::string::npos) << message;
+}
+
 TEST_F(Handover, ScalarArrives) {
     Client producer = connect();
     Client consumer = connect();
@@ -351,9 +393,11 @@ TEST_F(Handover, RefusalsOfTheDaemonBeginWithASentenceForTheCaller) {
         return std::string("no error");
     };
     EXPECT_EQ(message_of("absent"),
-              "HURRAY_ERR_NOT_FOUND: hurray_client_attach: nothing to attach under the name \"absent\" (attach.name)");
-    EXPECT_EQ(message_of("a//b"),
-              "HURRAY_ERR_INVALID_ARGUMENT: hurray_client_attach: the name has an empty segment at position 2");
+              "HURRAY_ERR_NOT_FOUND: hurray_client_attach: there is nothing under the name \"absent\" to attach "
+              "(attach.name)");
+    EXPECT_EQ(
+        message_of("a//b"),
+        "HURRAY_ERR_INVALID_ARGUMENT: hurray_client_attach: the name \"a//b\" has an empty segment at position 2");
 }
 
 // case E11

@@ -176,7 +176,7 @@ TEST(Metrics, AreToldAlsoWhenNoDescriptorIsLeft) {
     for (int i = 0; i < 3; ++i) {
         const Samples now = scrape(daemon.metrics_path());
         EXPECT_EQ(now.at("hurray_max_descriptors"), 64);
-        EXPECT_GE(now.at("hurray_open_descriptors"), 60);
+        EXPECT_GE(now.at("hurray_open_descriptors"), 64 - 16 - 2);  // some are kept for what comes and goes
         EXPECT_EQ(now.at("hurray_connections_turned_away_total"), 1);
         EXPECT_EQ(now.at("hurray_limit_refusals_total{limit=\"limits.descriptors\"}"), 1);
     }

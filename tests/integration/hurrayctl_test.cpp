@@ -368,6 +368,30 @@ TEST_F(HurrayctlTest, WrongUsageIsCode2) {
     }
 }
 
+TEST_F(HurrayctlTest, CommandThatIsMistypedIsSuggested) {
+    EXPECT_NE(hurrayctl({"lst"}).errors.find("there is no command `lst`; did you mean `list`?"), std::string::npos);
+    EXPECT_NE(hurrayctl({"--json", "stats"}).errors.find("did you mean `status`?"), std::string::npos);
+    EXPECT_NE(hurrayctl({"insp", "a"}).errors.find("did you mean `inspect`?"), std::string::npos);
+    const Outcome outcome = hurrayctl({"frobnicate"});
+    EXPECT_NE(outcome.errors.find("there is no command `frobnicate`."), std::string::npos) << outcome.errors;
+    EXPECT_EQ(outcome.errors.find("did you mean"), std::string::npos);
+    EXPECT_EQ(outcome.code, 2);
+}
+
+TEST_F(HurrayctlTest, OptionsMayStandBeforeTheCommandAndAfterIt) {
+    const std::string socket = runtime_ / "nobody.sock";
+    for (const std::vector<std::string>& arguments :
+         std::vector<std::vector<std::string>>{{"--socket", socket, "--json", "list"},
+                                               {"--json", "--socket", socket, "status"},
+                                               {"list", "--socket", socket, "--json"},
+                                               {"--json", "inspect", "--socket", socket, "a"}}) {
+        const Outcome outcome = hurrayctl(arguments);
+        EXPECT_EQ(outcome.code, 3) << testing::PrintToString(arguments) << outcome.errors;
+        EXPECT_NE(outcome.errors.find(socket), std::string::npos) << outcome.errors;
+    }
+    EXPECT_EQ(hurrayctl({"--json", "run", "--", "/bin/true"}).code, 2);
+}
+
 TEST_F(HurrayctlTest, NoDaemonIsCode3AndNamesThePath) {
     const std::string socket = runtime_ / "nobody.sock";
     for (const std::vector<std::string>& command :
@@ -382,13 +406,37 @@ TEST_F(HurrayctlTest, NoDaemonIsCode3AndNamesThePath) {
     }
 }
 
+TEST_F(HurrayctlLookTest, SocketThatAdmitsAGroupIsCode1AndNamesTheGroupToJoin) {
+    if (geteuid() == 0) {
+        GTEST_SKIP() << "root is never refused";
+    }
+    fs::permissions(socket_, fs::perms::group_read | fs::perms::group_write);
+    const Outcome outcome = look({"list"});
+    fs::permissions(socket_, fs::perms::owner_read | fs::perms::owner_write);
+    EXPECT_EQ(outcome.code, 1);
+    EXPECT_NE(outcome.errors.find("not permitted to connect to hurrayd on " + socket_), std::string::npos)
+        << outcome.errors;
+    EXPECT_NE(outcome.errors.find("sudo usermod -aG "), std::string::npos) << outcome.errors;
+}
+
 TEST_F(HurrayctlLookTest, InspectOfAnUnknownNameIsCode1) {
     const Outcome outcome = look({"inspect", "nothing/here"});
     EXPECT_EQ(outcome.code, 1);
     EXPECT_NE(outcome.errors.find("nothing/here"), std::string::npos);
 }
 
-TEST_F(HurrayctlLookTest, ANameThatCantBeOneIsCode2) { EXPECT_EQ(look({"list", "a//b"}).code, 2); }
+TEST_F(HurrayctlLookTest, ANameThatCantBeOneIsCode2AndSaysWhyWithoutNamesOfTheCApi) {
+    const Outcome outcome = look({"list", "a//b"});
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_NE(outcome.errors.find("\"a//b\" has an empty segment at position 2"), std::string::npos) << outcome.errors;
+    EXPECT_EQ(outcome.errors.find("hurray_"), std::string::npos) << outcome.errors;
+    EXPECT_EQ(outcome.errors.find("HURRAY_"), std::string::npos) << outcome.errors;
+}
+
+TEST_F(HurrayctlLookTest, JsonBeforeTheCommandIsJsonToo) {
+    EXPECT_EQ(json::parse(look({"--json", "list"}).output), json::array());
+    EXPECT_TRUE(json::parse(look({"--json", "status"}).output).is_object());
+}
 
 // ---- list, inspect, status -----------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ import threading
 import hurray
 import pytest
 
+SANITIZED = "HURRAY_SANITIZED" in os.environ
 PATIENCE_S = 60  # a watchdog, for slow machines; nothing waits this long unless something is broken
 
 
@@ -50,9 +51,10 @@ client = hurray.connect(timeout=60)
 class Program:
     """Another Python program: `script` after a prelude that imports and connects."""
 
-    def __init__(self, script, *arguments, prelude=PRELUDE):
+    def __init__(self, script, *arguments, prelude=PRELUDE, socket=None):
         self.process = subprocess.Popen(
             [sys.executable, "-c", prelude + textwrap.dedent(script), *arguments],
+            env={**os.environ, "HURRAY_SOCKET": str(socket or os.environ["HURRAY_SOCKET"])},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -83,6 +85,25 @@ def program():
         if each.process.poll() is None:
             each.process.kill()
         each.process.communicate()
+
+
+class Daemon:
+    """A daemon that a test may end. Programs find it by its `socket`; connect() waits until it serves."""
+
+    def __init__(self, binary, socket):
+        self.socket = socket
+        self.process = subprocess.Popen([binary, "--socket", socket, "--log-level", "error"])
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+
+@pytest.fixture
+def own_daemon(bin_dir, tmp_path):
+    daemon = Daemon(bin_dir / "hurrayd", tmp_path / "hurrayd.sock")
+    yield daemon
+    daemon.kill()
 
 
 @pytest.fixture

@@ -3,16 +3,12 @@
 import math
 import os
 import signal
-import subprocess
-import sys
-import textwrap
 import threading
 import time
 
 import hurray
 import numpy as np
 import pytest
-from conftest import PRELUDE
 
 
 def soon(call):
@@ -253,34 +249,31 @@ def test_hold_ends_with_ctrl_c_or_when_told(client, program):
         assert server.finish() == (0, "end\n", "")
 
 
-def test_a_daemon_that_goes_ends_what_waits_for_it(bin_dir, program):
-    script = """
-    publication = client.publish("x", np.zeros(1), copy=True)
-    tensor = client.attach("x")
-    watch = client.watch("x")
-    def expect_lost(call):
-        try:
-            call()
-        except hurray.ConnectionLostError:
-            print("lost")
-    daemon = os.getppid()
-    with open(f"/proc/{daemon}/task/{daemon}/children") as children:
-        for pid in map(int, children.read().split()):
-            if pid != os.getpid():
-                os.kill(pid, signal.SIGKILL)
-    expect_lost(lambda: list(watch))
-    print("ended", publication.wait_ended())  # all its consumers count as lost
-    expect_lost(client.hold)
-    expect_lost(lambda: client.attach("y", timeout=None))
-    print(tensor.state, np.asarray(tensor).tolist())
-    """
-    done = subprocess.run(
-        [bin_dir / "hurrayctl", "run", "--", sys.executable, "-c", PRELUDE + textwrap.dedent(script)],
-        capture_output=True,
-        text=True,
-        timeout=60,
+def test_a_daemon_that_goes_ends_what_waits_for_it(own_daemon, program):
+    waiting = program(
+        """
+        publication = client.publish("x", np.zeros(1), copy=True)
+        tensor = client.attach("x")
+        watch = client.watch("x")
+        def expect_lost(call):
+            try:
+                call()
+            except hurray.ConnectionLostError:
+                print("lost")
+        print("waiting", flush=True)
+        expect_lost(lambda: list(watch))
+        print("ended", publication.wait_ended())  # all its consumers count as lost
+        expect_lost(client.hold)
+        expect_lost(lambda: client.attach("y", timeout=None))
+        print(tensor.state, np.asarray(tensor).tolist())
+        """,
+        socket=own_daemon.socket,
     )
-    assert done.stdout.splitlines() == ["lost", "ended True", "lost", "lost", "connection-lost [0.0]"], done.stderr
+    assert waiting.read_line() == "waiting"
+    own_daemon.kill()
+    code, out, err = waiting.finish()
+    assert (code, err) == (0, "")
+    assert out.splitlines() == ["lost", "ended True", "lost", "lost", "connection-lost [0.0]"]
 
 
 # ---- Watches --------------------------------------------------------------------------------------------------------

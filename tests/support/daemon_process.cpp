@@ -91,6 +91,9 @@ pid_t DaemonProcess::spawn(const std::vector<std::string>& arguments, const std:
         for (const auto& [name, value] : options_.environment) {
             ::setenv(name.c_str(), value.c_str(), 1);
         }
+        if (options_.before_exec) {
+            options_.before_exec();
+        }
         ::execv(argv[0], argv.data());
         ::_exit(127);
     }

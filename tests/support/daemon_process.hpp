@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -24,6 +25,7 @@ class DaemonProcess {
         std::vector<std::pair<std::string, std::string>> environment;
         std::optional<std::uint64_t> descriptor_limit;          ///< RLIMIT_NOFILE, soft and hard
         std::optional<std::uint64_t> address_space_limit = {};  ///< RLIMIT_AS, bytes
+        std::function<void()> before_exec = {};                 ///< runs in its process, before it is hurrayd
     };
     explicit DaemonProcess(Options options);
     DaemonProcess() : DaemonProcess(Options{}) {}

@@ -1,7 +1,6 @@
 #include "tests/support/lingering_socket.hpp"
 
 #include <array>
-#include <filesystem>
 #include <stdexcept>
 
 #include <netinet/in.h>
@@ -37,7 +36,6 @@ LingeringSocket::LingeringSocket() : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CL
     }
     const linger forever{1, 24 * 60 * 60};
     require(::setsockopt(fd_.get(), SOL_SOCKET, SO_LINGER, &forever, sizeof forever) == 0, "SO_LINGER");
-    link_ = std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(fd_.get())).string();
 }
 
 }  // namespace hurray::test

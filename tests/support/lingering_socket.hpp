@@ -1,6 +1,6 @@
 #pragma once
 
-#include <string>
+#include <utility>
 
 #include "libhurray/base/unique_fd.hpp"
 
@@ -16,8 +16,8 @@ class LingeringSocket {
     ~LingeringSocket() { let_go(); }
 
     [[nodiscard]] int fd() const noexcept { return fd_.get(); }
-    /// As /proc/PID/fd shows it, e.g. "socket:[4711]".
-    [[nodiscard]] const std::string& link() const noexcept { return link_; }
+    /// Gives our descriptor up, so that whoever takes it has the last one.
+    [[nodiscard]] UniqueFd take() { return std::move(fd_); }
     /// Closes our descriptor. That waits, unless somebody else has one.
     void close() { fd_.reset(); }
     /// The peer hangs up: nobody waits any more.
@@ -26,7 +26,6 @@ class LingeringSocket {
   private:
     UniqueFd peer_;
     UniqueFd fd_;
-    std::string link_;
 };
 
 }  // namespace hurray::test

@@ -1,8 +1,5 @@
 #include "look.hpp"
 
-#include <grp.h>
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -185,18 +182,6 @@ Json to_json(const hurray::CapsuleInfo& info) {
 
 void print(const Json& json) { std::cout << json.dump(2, ' ', false, Json::error_handler_t::replace) << '\n'; }
 
-/// The group of the first socket that is there, if it has a name.
-std::string socket_group(const Look& look) {
-    for (const std::string& path : socket_paths(look)) {
-        struct stat info{};
-        if (stat(path.c_str(), &info) == 0) {
-            const group* const entry = getgrgid(info.st_gid);
-            return entry != nullptr ? entry->gr_name : std::to_string(info.st_gid);
-        }
-    }
-    return "hurray";
-}
-
 std::string joined(const std::vector<std::string>& texts, const char* separator) {
     std::string result;
     for (const std::string& text : texts) {
@@ -215,36 +200,22 @@ hurray::Client connect(const Look& look) {
 
 void complain(const std::string& message) { std::cerr << "hurrayctl: " << message << '\n'; }
 
-/// Says on stderr what went wrong and what can be done; returns the exit code.
-int report(const Look& look, const hurray::StatusError& error) {
-    std::string message = error.what();
-    // People get the words without the status that hurray.hpp puts before them.
-    if (const std::string prefix = std::string(hurray_status_string(error.status())) + ": ";
-        message.starts_with(prefix)) {
-        message.erase(0, prefix.size());
-    }
+/// Says on stderr what went wrong, which is the library's to tell together with what can be done; returns the exit code.
+int report(const hurray::StatusError& error) {
+    const std::string reason(error.reason());
     switch (error.status()) {
         case HURRAY_ERR_DAEMON_UNAVAILABLE:
-            complain("no hurrayd is listening at " + joined(socket_paths(look), " or ") + " (" + message + ")");
-            std::cerr << "Start `hurrayd`, or start your program with one of its own: "
-                         "`hurrayctl run -- COMMAND`. Another socket is named with --socket or HURRAY_SOCKET.\n";
+            complain(reason);
             return kNoDaemon;
         case HURRAY_ERR_CONNECTION_LOST:
         case HURRAY_ERR_TIMED_OUT:
-            complain("hurrayd does not answer: " + message);
+            complain("hurrayd does not answer: " + reason);
             return kNoDaemon;
-        case HURRAY_ERR_NOT_PERMITTED: {
-            const std::string group = socket_group(look);
-            complain(message);
-            std::cerr << "The socket is open to its owner and to the group " << group
-                      << ": to join it, run `sudo usermod -aG " << group << " $USER` and log in again.\n";
-            return kRefused;
-        }
         case HURRAY_ERR_INVALID_ARGUMENT:
-            complain(message);
+            complain(reason);
             return kUsage;
         default:
-            complain(message);
+            complain(reason);
             return kRefused;
     }
 }
@@ -261,7 +232,7 @@ int with_client(const Look& look, Command&& command) {
         }
         return code;
     } catch (const hurray::StatusError& error) {
-        return report(look, error);
+        return report(error);
     }
 }
 

@@ -12,6 +12,7 @@
 #include "look.hpp"
 #include "metrics.hpp"
 #include "run.hpp"
+#include "text.hpp"
 
 namespace {
 
@@ -39,6 +40,29 @@ std::vector<std::string> take_command(std::vector<std::string>& arguments) {
     return command;
 }
 
+/// Whether the first argument that is no option names no command; if so, says so.
+bool names_no_command(const std::vector<std::string>& arguments, const CLI::App& app) {
+    auto word = arguments.begin();
+    while (word != arguments.end() && word->starts_with('-')) {
+        word += *word == "--socket" && word + 1 != arguments.end() ? 2 : 1;
+    }
+    if (word == arguments.end()) {
+        return false;
+    }
+    std::vector<std::string> names;
+    for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+        names.push_back(command->get_name());
+    }
+    if (std::find(names.begin(), names.end(), *word) != names.end()) {
+        return false;
+    }
+    std::cerr << "hurrayctl: there is no command `" << *word << '`';
+    const std::string meant = hurrayctl::closest(*word, names);
+    std::cerr << (meant.empty() ? std::string(".") : "; did you mean `" + meant + "`?")
+              << " `hurrayctl --help` shows all of them.\n";
+    return true;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) try {
@@ -58,20 +82,25 @@ int main(int argc, char** argv) try {
                    "The daemon's socket; default: $HURRAY_SOCKET, else your own daemon's, else the system's")
         ->type_name("PATH");
     app.set_version_flag("--version", "hurrayctl " HURRAYCTL_VERSION);
+    // Both options may stand before the command and after it.
+    const auto add_json = [&](CLI::App& where) { where.add_flag("--json", look.json, "Print JSON"); };
+    add_json(app);
 
     CLI::App& run = *app.add_subcommand("run", "Run COMMAND with a private daemon: hurrayctl run -- COMMAND...");
     run.footer(
         "The daemon lives as long as COMMAND. COMMAND finds it through HURRAY_SOCKET.\n"
         "Exit codes: COMMAND's; 126 it can't be executed; 127 there is no such command; 3 the daemon did not start.");
-    const auto add_json = [&](CLI::App& subcommand) { subcommand.add_flag("--json", look.json, "Print JSON"); };
     CLI::App& list = *app.add_subcommand("list", "List capsules");
     list.add_option("PATTERN", pattern, "A name, or a prefix that ends in '/'; default: all");
     add_json(list);
+    list.fallthrough();
     CLI::App& inspect = *app.add_subcommand("inspect", "Show all that is known of a capsule");
     inspect.add_option("NAME", name, "Its name")->required();
     add_json(inspect);
+    inspect.fallthrough();
     CLI::App& status = *app.add_subcommand("status", "Show the daemon's counters");
     add_json(status);
+    status.fallthrough();
     CLI::App& metrics = *app.add_subcommand("metrics", "Print the daemon's metrics, in Prometheus' text format");
     metrics
         .add_option("--metrics-socket", metrics_socket,
@@ -79,7 +108,11 @@ int main(int argc, char** argv) try {
         ->type_name("PATH");
     metrics.footer(
         "Only who may open that socket is told (metrics.mode, metrics.group): they are of all users together.");
+    metrics.fallthrough();
 
+    if (names_no_command(arguments, app)) {
+        return hurrayctl::kUsage;
+    }
     try {
         std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());  // as CLI11 takes them
         app.parse(std::move(reversed));
@@ -89,6 +122,10 @@ int main(int argc, char** argv) try {
     if (run) {
         if (!look.socket.empty()) {
             std::cerr << "hurrayctl: --socket does not go with run, whose daemon has a socket of its own\n";
+            return hurrayctl::kUsage;
+        }
+        if (look.json) {
+            std::cerr << "hurrayctl: --json does not go with run, which prints nothing of its own\n";
             return hurrayctl::kUsage;
         }
         if (command.empty()) {
@@ -104,6 +141,10 @@ int main(int argc, char** argv) try {
         return hurrayctl::inspect(look, name);
     }
     if (metrics) {
+        if (look.json) {
+            std::cerr << "hurrayctl: --json does not go with metrics, which are Prometheus' text\n";
+            return hurrayctl::kUsage;
+        }
         return hurrayctl::metrics(look, metrics_socket);
     }
     return hurrayctl::status(look);

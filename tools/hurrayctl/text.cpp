@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <numeric>
+#include <utility>
 
 namespace hurrayctl {
 
@@ -66,6 +68,33 @@ std::string base64(std::span<const std::uint8_t> bytes) {
         }
     }
     return text;
+}
+
+std::string closest(std::string_view word, std::span<const std::string> choices) {
+    constexpr std::size_t kFarthest = 2;
+    std::string best;
+    std::size_t best_distance = kFarthest + 1;
+    for (const std::string& choice : choices) {
+        if (!word.empty() && choice.starts_with(word)) {
+            return choice;
+        }
+        // Levenshtein's distance, one row of the table at a time.
+        std::vector<std::size_t> row(choice.size() + 1);
+        std::iota(row.begin(), row.end(), std::size_t{0});
+        for (std::size_t i = 0; i < word.size(); ++i) {
+            std::size_t diagonal = std::exchange(row[0], i + 1);
+            for (std::size_t k = 0; k < choice.size(); ++k) {
+                const std::size_t replaced = diagonal + (word[i] == choice[k] ? 0 : 1);
+                diagonal = row[k + 1];
+                row[k + 1] = std::min({replaced, row[k] + 1, row[k + 1] + 1});
+            }
+        }
+        if (row.back() < best_distance) {
+            best = choice;
+            best_distance = row.back();
+        }
+    }
+    return best;
 }
 
 std::size_t display_width(std::string_view text) {

@@ -22,6 +22,9 @@ std::string hex(std::span<const std::uint8_t> bytes);
 /// As JSON carries bytes in protobuf's mapping.
 std::string base64(std::span<const std::uint8_t> bytes);
 
+/// The choice that somebody meant who typed `word`: one that begins with it, or is at most two letters away; else empty.
+std::string closest(std::string_view word, std::span<const std::string> choices);
+
 /// Columns of a terminal that a UTF-8 text takes.
 std::size_t display_width(std::string_view text);
 

@@ -69,7 +69,7 @@ def element_type_of(dtype: np.dtype) -> int:
             "NumPy's bool takes a byte an element, Hurray's a bit: use uint8, array.view('uint8'), "
             "and .view('bool') at the other end"
         )
-    raise UnsupportedError(f"Hurray has no element type for NumPy's dtype {dtype}")
+    raise UnsupportedError(f"Hurray has no element type for NumPy's dtype {dtype}: there are {', '.join(_DTYPES)}")
 
 
 def tensor_dtype(element_type: str):

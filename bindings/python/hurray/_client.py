@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import json
 import math
+import operator
 import os
 import queue
 import threading
@@ -17,6 +18,7 @@ from . import _arrays, _hurray
 from ._errors import (
     ClosedError,
     ConnectionLostError,
+    ForkedError,
     InvalidArgumentError,
     NotFoundError,
     TimeoutError,
@@ -120,6 +122,9 @@ class Publication:
             self._client._raise_gone()
         return False
 
+    def __reduce__(self):
+        raise TypeError("a Publication can't be copied or sent to another process: attach it there, by its name")
+
     def __repr__(self) -> str:
         return f"<hurray.Publication {self.name!r} version {self.version}{', ended' if self.ended else ''}>"
 
@@ -207,6 +212,9 @@ class Watch:
             self._client._raise_gone()
         return item
 
+    def __reduce__(self):
+        raise TypeError("a Watch can't be copied or sent to another process: watch there")
+
     def __iter__(self) -> Watch:
         return self
 
@@ -233,7 +241,7 @@ class Client:
     def __init__(self, address=None, *, timeout=0.0, name=None):
         self._watches: weakref.WeakSet[Watch] = weakref.WeakSet()
         self._publications: weakref.WeakSet[_PublicationState] = weakref.WeakSet()
-        self._lock = threading.Lock()  # of the two sets
+        self._lock = threading.RLock()  # of the two sets; a finalizer may close the client at any allocation
         self._gone = threading.Event()  # closed, or the connection has ended
         this = weakref.ref(self)
 
@@ -242,7 +250,10 @@ class Client:
             if client is not None and status != 0:
                 client._wake_all()
 
-        address = None if address is None else _text("address", os.fspath(address))
+        if address is not None:
+            address = _text("address", os.fspath(address))
+            if not address:
+                raise InvalidArgumentError("address is empty: give the path of the daemon's socket, or None to look for it")
         name = None if name is None else _text("name", name)
         self._core = _hurray.Client(address, name, _milliseconds(timeout), on_connection)
 
@@ -320,7 +331,7 @@ class Client:
         """Attach a published tensor: read-only, without a copy.
 
         `what` is a name, or a Capsule or Publication for exactly that one. Of a name, the newest version is taken, or
-        `version`, or the first that is newer than `newer_than`. `timeout` says how many seconds to wait for it to be
+        `version`, or the first that is newer than `newer_than` (0: any). `timeout` says how many seconds to wait for it to be
         published: 0 raises NotFoundError at once, None waits for ever; TimeoutError once it has run out. Ctrl-C ends
         the wait.
         """
@@ -328,7 +339,7 @@ class Client:
         name = _text("name", what) if capsule is None else None
         milliseconds = _milliseconds(timeout)
         return self._core.attach(
-            name, capsule, _version("version", version), _version("newer_than", newer_than), milliseconds
+            name, capsule, _version("version", version, 1), _version("newer_than", newer_than, 0), milliseconds
         )
 
     # -- Looking around -----------------------------------------------------------------------------------------------
@@ -383,6 +394,9 @@ class Client:
     def __exit__(self, *exc) -> None:
         self.close()
 
+    def __reduce__(self):
+        raise TypeError("a Client can't be copied or sent to another process: connect there")
+
     def __repr__(self) -> str:
         return f"<hurray.Client{', closed' if self.closed else ''}>"
 
@@ -418,8 +432,8 @@ def _listener(callback):
 def _unwatch(core, number) -> None:
     try:
         core.unwatch(number)
-    except (ClosedError, ConnectionLostError, NotFoundError):
-        pass  # it ended with its client
+    except (ClosedError, ConnectionLostError, ForkedError, NotFoundError):
+        pass  # it ended with its client, or is the parent process's
 
 
 def _text(what: str, text) -> str:
@@ -435,12 +449,16 @@ def _text(what: str, text) -> str:
     return text
 
 
-def _version(what: str, version) -> int:
+def _version(what: str, version, lowest: int) -> int:
     if version is None:
         return 0
-    if not 0 < version < 2**64:
-        raise InvalidArgumentError(f"{what} {version} is no version: they begin with 1")
-    return version
+    try:
+        number = operator.index(version)
+    except TypeError:
+        raise TypeError(f"{what} must be an int, not {type(version).__name__}") from None
+    if not lowest <= number < 2**64:
+        raise InvalidArgumentError(f"{what} is {number}, but versions are numbers from {lowest} to 2**64 - 1")
+    return number
 
 
 def _seconds(timeout):

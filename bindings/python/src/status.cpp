@@ -2,6 +2,8 @@
 
 #include <nanobind/stl/string.h>
 
+#include <string_view>
+
 namespace hurray_python {
 
 void raise_status(HurrayStatus status, const std::string& message) {
@@ -14,11 +16,13 @@ void raise_status(HurrayStatus status) {
     if (PyErr_Occurred() != nullptr) {
         throw nb::python_error();
     }
-    std::string message = hurray_last_error_message();
-    if (message.empty()) {
-        message = hurray_status_string(status);
+    std::string_view message = hurray_last_error_message();
+    // The C function that said no is nothing that a user of this package has called.
+    if (const auto colon = message.find(": ");
+        message.starts_with("hurray_") && colon != message.npos && message.find(' ') == colon + 1) {
+        message.remove_prefix(colon + 2);
     }
-    raise_status(status, message);
+    raise_status(status, std::string(message.empty() ? hurray_status_string(status) : message));
 }
 
 }  // namespace hurray_python

@@ -570,6 +570,11 @@ void bind_tensor(nb::module_& module) {
             "capsules can't say so, and writing through one ends the process.")
         .def(
             "__dlpack_device__", [](const Tensor&) { return std::pair<int, int>(dlpack::kCpu, 0); }, "(1, 0): CPU.")
+        .def("__reduce__",
+             [](const Tensor&) -> nb::object {
+                 throw nb::type_error(
+                     "a Tensor can't be copied or sent to another process: attach it there, by its name");
+             })
         .def("__repr__", [](nb::handle self) { return python_helper("tensor_repr")(self); })
         .def("_view", &Tensor::view, nb::arg("index"))
         .def_prop_ro("_buffer_count", &Tensor::buffer_count)

@@ -13,7 +13,8 @@
 ///
 ///  P1  A call that fails throws StatusError, with the status and the library's message, and changes nothing. Which status
 ///      a call can give, hurray_client.h says at the function of the same name.
-///  P2  Objects are move-only. A moved-from or released one may only be destroyed or assigned to; calls throw.
+///  P2  Objects are move-only. A moved-from, published or released one may only be destroyed or assigned to; other calls throw
+///      HURRAY_ERR_INVALID_ARGUMENT and say so.
 ///  P3  Any thread may use a Client at any time, except to move or destroy it. Other objects: one thread at a time, but they
 ///      may be handed from one to another.
 ///  P4  Callbacks run on the client's own thread, or in Client::dispatch if it was connected with dispatch_by_caller. No lock
@@ -299,7 +300,8 @@ class Allocation {
 
     /// The bytes of one buffer. Fails: HURRAY_ERR_INDEX_OUT_OF_BOUNDS.
     std::span<std::byte> buffer(std::size_t index = 0) const {
-        if (handle_ == nullptr || index >= buffers_.size()) {
+        check_is_ours();
+        if (index >= buffers_.size()) {
             throw StatusError(HURRAY_ERR_INDEX_OUT_OF_BOUNDS, "the allocation has no buffer " + std::to_string(index));
         }
         return buffers_[index];
@@ -309,9 +311,7 @@ class Allocation {
     /// of another type, HURRAY_ERR_UNSUPPORTED if they are not in that order.
     template <typename T>
     std::span<T> elements() const {
-        if (handle_ == nullptr) {
-            throw StatusError(HURRAY_ERR_INVALID_ARGUMENT, "the allocation was published or moved from");
-        }
+        check_is_ours();
         if (!element_type_) {
             throw StatusError(HURRAY_ERR_UNSUPPORTED,
                               "the allocation's elements are not in row-major order: use buffer()");
@@ -327,6 +327,12 @@ class Allocation {
   private:
     friend class Client;
     Allocation() = default;
+
+    void check_is_ours() const {
+        if (handle_ == nullptr) {
+            throw StatusError(HURRAY_ERR_INVALID_ARGUMENT, "the allocation was published or moved from");
+        }
+    }
 
     std::unique_ptr<HurrayAllocation, client_detail::DestroyAllocation> handle_;
     std::vector<std::span<std::byte>> buffers_;
@@ -361,6 +367,7 @@ class Tensor {
 
     /// The bytes of one buffer, in the order of the descriptor's table. Fails: HURRAY_ERR_INDEX_OUT_OF_BOUNDS.
     std::span<const std::byte> buffer(std::size_t index = 0) const {
+        check_is_held();
         if (index >= buffers_.size()) {
             throw StatusError(HURRAY_ERR_INDEX_OUT_OF_BOUNDS, "the tensor has no buffer " + std::to_string(index));
         }
@@ -368,7 +375,10 @@ class Tensor {
     }
 
     /// Its descriptor, decoded anew with each call. Fails as hurray_descriptor_decode does.
-    Descriptor descriptor() const { return Descriptor(context_.descriptor()); }
+    Descriptor descriptor() const {
+        check_is_held();
+        return Descriptor(context_.descriptor());
+    }
 
     /// Of the descriptor. Fail as that does.
     std::vector<std::uint64_t> shape() const { return descriptor().shape(); }
@@ -412,6 +422,7 @@ class Tensor {
 
     /// HURRAY_OK, HURRAY_ERR_CONNECTION_LOST or HURRAY_ERR_PRODUCER_LOST. The memory stays readable in each case.
     HurrayStatus state() const {
+        check_is_held();
         HurrayStatus result = HURRAY_OK;
         throw_if_failed(hurray_lease_state(context_.get(), &result));
         return result;
@@ -431,6 +442,12 @@ class Tensor {
   private:
     friend class Client;
     Tensor() = default;
+
+    void check_is_held() const {
+        if (context_.get() == nullptr) {
+            throw StatusError(HURRAY_ERR_INVALID_ARGUMENT, "the tensor was released or moved from");
+        }
+    }
 
     CapsuleInfo info_;
     std::vector<std::span<const std::byte>> buffers_;
@@ -516,19 +533,19 @@ class Client {
     Client& operator=(Client&&) noexcept = default;
 
     /// Ends its use: waits end with HURRAY_ERR_CLOSED, so do later calls that ask the daemon, publications end. Twice is fine.
-    void close() { throw_if_failed(hurray_client_close(handle())); }
+    void close() { throw_if_failed(hurray_client_close(use())); }
 
     /// Readable when dispatch has work. Borrowed. Clients with dispatch_by_caller only.
     int poll_fd() const {
         std::int32_t fd = -1;
-        throw_if_failed(hurray_client_poll_fd(handle(), &fd));
+        throw_if_failed(hurray_client_poll_fd(use(), &fd));
         return fd;
     }
 
     /// Waits for events and runs their callbacks on this thread; false if none came. Clients with dispatch_by_caller only,
     /// one thread at a time.
     bool dispatch(std::chrono::milliseconds timeout = std::chrono::milliseconds(0)) {
-        const HurrayStatus status = hurray_client_dispatch(handle(), timeout.count());
+        const HurrayStatus status = hurray_client_dispatch(use(), timeout.count());
         if (status == HURRAY_ERR_WOULD_BLOCK || status == HURRAY_ERR_TIMED_OUT) {
             return false;
         }
@@ -541,7 +558,7 @@ class Client {
         std::string text(4096, '\0');
         for (;;) {
             std::uint64_t length = text.size();
-            const HurrayStatus status = hurray_client_status_json(handle(), text.data(), &length);
+            const HurrayStatus status = hurray_client_status_json(use(), text.data(), &length);
             if (status != HURRAY_ERR_BUFFER_TOO_SMALL) {
                 throw_if_failed(status);
                 text.resize(static_cast<std::size_t>(length));
@@ -577,8 +594,8 @@ class Client {
     Allocation allocate_buffers(std::span<const std::uint64_t> byte_sizes) {
         Allocation allocation;
         HurrayAllocation* made = nullptr;
-        throw_if_failed(hurray_client_allocate(handle(), byte_sizes.data(),
-                                               static_cast<std::uint32_t>(byte_sizes.size()), nullptr, &made));
+        throw_if_failed(hurray_client_allocate(use(), byte_sizes.data(), static_cast<std::uint32_t>(byte_sizes.size()),
+                                               nullptr, &made));
         allocation.handle_.reset(made);
         for (std::uint32_t i = 0; i < byte_sizes.size(); ++i) {
             void* data = nullptr;
@@ -593,9 +610,7 @@ class Client {
     ///
     /// Returns the capsule's id and version; the name and the descriptor are left empty.
     CapsuleInfo publish(const std::string& name, Allocation&& allocation, PublishOptions options = {}) {
-        if (allocation.handle_ == nullptr) {
-            throw StatusError(HURRAY_ERR_INVALID_ARGUMENT, "the allocation was published or moved from");
-        }
+        allocation.check_is_ours();
         if (allocation.descriptor_.empty()) {
             throw StatusError(HURRAY_ERR_INVALID_ARGUMENT,
                               "the allocation was made without a shape: give its descriptor");
@@ -606,12 +621,14 @@ class Client {
     /// The same with an encoded descriptor, whose buffer table names the allocation's buffers in their order.
     CapsuleInfo publish(const std::string& name, std::span<const std::uint8_t> descriptor, Allocation&& allocation,
                         PublishOptions options = {}) {
+        allocation.check_is_ours();
         HurrayAllocation* taken = allocation.handle_.get();
         const CapsuleInfo info =
-            publish_with(std::move(options), 0, [&](const HurrayPublishOptions& c_options, HurrayCapsuleInfo& out) {
-                return hurray_client_publish(handle(), client_detail::or_null(name), descriptor.data(),
-                                             descriptor.size(), &taken, &c_options, &out);
-            });
+            publish_with(std::move(options), 0,
+                         [&](HurrayClient* client, const HurrayPublishOptions& c_options, HurrayCapsuleInfo& out) {
+                             return hurray_client_publish(client, client_detail::or_null(name), descriptor.data(),
+                                                          descriptor.size(), &taken, &c_options, &out);
+                         });
         static_cast<void>(allocation.handle_.release());  // the capsule's now
         allocation = Allocation();
         return info;
@@ -639,8 +656,8 @@ class Client {
     CapsuleInfo publish_copy(const std::string& name, std::span<const std::uint8_t> descriptor,
                              const BufferList& buffers, PublishOptions options = {}) {
         return publish_with(std::move(options), HURRAY_PUBLISH_COPY,
-                            [&](const HurrayPublishOptions& c_options, HurrayCapsuleInfo& out) {
-                                return hurray_client_publish_list(handle(), client_detail::or_null(name),
+                            [&](HurrayClient* client, const HurrayPublishOptions& c_options, HurrayCapsuleInfo& out) {
+                                return hurray_client_publish_list(client, client_detail::or_null(name),
                                                                   descriptor.data(), descriptor.size(), buffers.get(),
                                                                   &c_options, &out);
                             });
@@ -649,7 +666,7 @@ class Client {
     /// Retires a capsule: no new attach; those who hold it go on reading.
     void withdraw(const CapsuleId& capsule) {
         const HurrayCapsuleId c_capsule = client_detail::to_c(capsule);
-        throw_if_failed(hurray_client_withdraw(handle(), &c_capsule));
+        throw_if_failed(hurray_client_withdraw(use(), &c_capsule));
     }
 
     /// Attaches the capsule of that name, or waits for it.
@@ -683,7 +700,7 @@ class Client {
                 return 1;
             }
         };
-        const HurrayStatus status = hurray_client_list(handle(), client_detail::or_null(pattern), trampoline, &call);
+        const HurrayStatus status = hurray_client_list(use(), client_detail::or_null(pattern), trampoline, &call);
         if (call.failure != nullptr) {
             std::rethrow_exception(call.failure);
         }
@@ -701,22 +718,27 @@ class Client {
         const auto state = std::make_shared<Watch::State>();
         state->connection = connection_;
         state->call = std::move(on_event);
-        throw_if_failed(hurray_client_watch(handle(), client_detail::or_null(pattern), &Watch::State::trampoline,
+        throw_if_failed(hurray_client_watch(use(), client_detail::or_null(pattern), &Watch::State::trampoline,
                                             state.get(), &state->number));
         return Watch(state);
     }
 
-    /// The C handle, borrowed.
+    /// The C handle, borrowed; null if moved from.
     HurrayClient* handle() const noexcept { return connection_ == nullptr ? nullptr : connection_->handle; }
 
   private:
     Client() = default;
 
+    HurrayClient* use() const {
+        if (connection_ == nullptr) {
+            throw StatusError(HURRAY_ERR_INVALID_ARGUMENT, "the client was moved from");
+        }
+        return connection_->handle;
+    }
+
     template <typename Call>
     CapsuleInfo publish_with(PublishOptions&& options, std::uint32_t flags, Call&& call) {
-        if (connection_ == nullptr) {
-            throw StatusError(HURRAY_ERR_NULL_POINTER, "the client was moved from");
-        }
+        HurrayClient* const client = use();
         HurrayPublishOptions c_options{};
         c_options.struct_size = sizeof c_options;
         c_options.flags = flags | (options.tell_opened ? HURRAY_PUBLISH_TELL_OPENED : 0u);
@@ -728,7 +750,7 @@ class Client {
         }
         HurrayCapsuleInfo info{};
         info.struct_size = sizeof info;
-        const HurrayStatus status = call(c_options, info);
+        const HurrayStatus status = call(client, c_options, info);
         if (status != HURRAY_OK) {
             const std::string message = hurray_last_error_message();
             connection_->listeners.remove(listener);
@@ -749,7 +771,7 @@ class Client {
         HurrayTensorContext* context = nullptr;
         HurrayCapsuleInfo info{};
         info.struct_size = sizeof info;
-        throw_if_failed(hurray_client_attach(handle(), &c_options, &list, &context, &info));
+        throw_if_failed(hurray_client_attach(use(), &c_options, &list, &context, &info));
 
         Tensor tensor;
         tensor.list_ = BufferList(list);

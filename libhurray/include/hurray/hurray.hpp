@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <span>
@@ -38,6 +39,18 @@ class StatusError : public std::runtime_error {
         : std::runtime_error(std::string(hurray_status_string(status)) + ": " + message), status_(status) {}
 
     [[nodiscard]] HurrayStatus status() const noexcept { return status_; }
+
+    /// `what()` without the status and without the name of the C function that said no: for people who did not write the
+    /// program. Borrowed from this object.
+    [[nodiscard]] std::string_view reason() const noexcept {
+        std::string_view text = what();
+        text.remove_prefix(std::string_view(hurray_status_string(status_)).size() + 2);
+        if (const auto colon = text.find(": ");
+            colon != text.npos && text.starts_with("hurray_") && text.find(' ') == colon + 1) {
+            text.remove_prefix(colon + 2);
+        }
+        return text;
+    }
 
   private:
     HurrayStatus status_;
@@ -83,6 +96,11 @@ struct DestroyBufferList {
 struct DestroyDescriptor {
     void operator()(HurrayDescriptor* descriptor) const noexcept {
         static_cast<void>(hurray_descriptor_destroy(descriptor));
+    }
+};
+struct DestroyDescriptorBuilder {
+    void operator()(HurrayDescriptorBuilder* builder) const noexcept {
+        static_cast<void>(hurray_descriptor_builder_destroy(&builder));
     }
 };
 struct DestroyTensorContext {
@@ -222,6 +240,21 @@ class BufferList {
     std::unique_ptr<HurrayBufferList, detail::DestroyBufferList> handle_;
 };
 
+/// One level of a tiled layout.
+struct TileLevel {
+    std::vector<std::uint64_t> tile_shape{};    // in elements
+    LayoutTag outer = LayoutTag::RowMajor;      // how tiles lie: RowMajor, ColumnMajor or Strided
+    LayoutTag inner = LayoutTag::RowMajor;      // how elements lie in a tile: those, or Tiled, the next level
+    std::vector<std::int64_t> outer_strides{};  // in tiles; only with a strided outer order
+    std::vector<std::int64_t> inner_strides{};  // in elements; only with a strided inner order
+};
+
+/// A tensor as a box of a larger one.
+struct ShardBox {
+    std::vector<std::uint64_t> parent_shape{};
+    std::vector<std::uint64_t> offset{};
+};
+
 /// A decoded tensor descriptor.
 class Descriptor {
   public:
@@ -267,8 +300,103 @@ class Descriptor {
         return entry;
     }
 
+    /// Major and minor version, as stored.
+    [[nodiscard]] std::pair<std::uint8_t, std::uint8_t> version() const {
+        std::pair<std::uint8_t, std::uint8_t> version;
+        throw_if_failed(hurray_descriptor_version(handle_.get(), &version.first, &version.second));
+        return version;
+    }
+
+    // Fields of one layout. Throw (HURRAY_ERR_UNSUPPORTED) if the descriptor has another one.
+
+    /// The levels of a tiled layout, the outermost first.
+    [[nodiscard]] std::vector<TileLevel> tiled_levels() const {
+        std::vector<TileLevel> levels(detail::read_value(hurray_descriptor_tiled_level_count, get_const()));
+        for (std::uint32_t i = 0; i < levels.size(); ++i) {
+            levels[i] = tiled_level(i);
+        }
+        return levels;
+    }
+    [[nodiscard]] std::vector<std::uint32_t> morton_bits() const {
+        return detail::read_entries<std::uint32_t>([this](std::uint32_t* bits, uintptr_t* rank) {
+            return hurray_descriptor_morton_bits(handle_.get(), bits, rank);
+        });
+    }
+    /// Bits of each index, and the rank that the layout states.
+    [[nodiscard]] std::pair<std::uint32_t, std::uint32_t> hilbert() const {
+        std::pair<std::uint32_t, std::uint32_t> order_and_rank;
+        throw_if_failed(hurray_descriptor_hilbert(handle_.get(), &order_and_rank.first, &order_and_rank.second));
+        return order_and_rank;
+    }
+    /// Elements that a sparse layout stores.
+    [[nodiscard]] std::uint64_t nnz() const { return detail::read_value(hurray_descriptor_nnz, get_const()); }
+    [[nodiscard]] bool coo_is_sorted() const {
+        return detail::read_value(hurray_descriptor_coo_is_sorted, get_const()) != 0;
+    }
+    [[nodiscard]] std::vector<std::uint32_t> csf_mode_order() const {
+        return detail::read_entries<std::uint32_t>([this](std::uint32_t* modes, uintptr_t* rank) {
+            return hurray_descriptor_csf_mode_order(handle_.get(), modes, rank);
+        });
+    }
+    [[nodiscard]] HurrayBlockPaged block_paged() const {
+        return detail::read_value(hurray_descriptor_block_paged, get_const());
+    }
+    [[nodiscard]] HurrayCompositeHead composite_head() const {
+        return detail::read_value(hurray_descriptor_composite_head, get_const());
+    }
+    /// The bytes are borrowed from the descriptor.
+    [[nodiscard]] std::pair<std::uint64_t, std::span<const std::uint8_t>> private_layout() const {
+        std::uint64_t id = 0;
+        const std::uint8_t* data = nullptr;
+        uintptr_t length = 0;
+        throw_if_failed(hurray_descriptor_private_layout(handle_.get(), &id, &data, &length));
+        return {id, {data, length}};
+    }
+
+    // The optional sections; nothing if the descriptor lacks one.
+
+    /// HURRAY_SECTION_* bits.
+    [[nodiscard]] std::uint32_t sections() const { return detail::read_value(hurray_descriptor_sections, get_const()); }
+    /// Taken apart; throws if the bytes of the section make no sense.
+    [[nodiscard]] std::optional<HurrayQuantization> quantization() const {
+        return read_section(HURRAY_SECTION_QUANTIZATION, hurray_descriptor_quantization);
+    }
+    /// As they are, borrowed from the descriptor.
+    [[nodiscard]] std::optional<std::span<const std::uint8_t>> quantization_bytes() const {
+        if ((sections() & HURRAY_SECTION_QUANTIZATION) == 0) {
+            return std::nullopt;
+        }
+        const std::uint8_t* data = nullptr;
+        uintptr_t length = 0;
+        throw_if_failed(hurray_descriptor_quantization_bytes(handle_.get(), &data, &length));
+        return std::span(data, length);
+    }
+    [[nodiscard]] std::optional<ShardBox> shard() const {
+        if ((sections() & HURRAY_SECTION_SHARD) == 0) {
+            return std::nullopt;
+        }
+        uintptr_t rank = this->rank();
+        ShardBox shard{std::vector<std::uint64_t>(rank + 1), std::vector<std::uint64_t>(rank + 1)};  // never null
+        throw_if_failed(hurray_descriptor_shard(handle_.get(), shard.parent_shape.data(), shard.offset.data(), &rank));
+        shard.parent_shape.resize(rank);
+        shard.offset.resize(rank);
+        return shard;
+    }
+    [[nodiscard]] std::optional<HurrayStatistics> statistics() const {
+        return read_section(HURRAY_SECTION_STATISTICS, hurray_descriptor_statistics);
+    }
+    [[nodiscard]] std::optional<HurrayExtensionType> extension_type() const {
+        return read_section(HURRAY_SECTION_EXTENSION_TYPE, hurray_descriptor_extension_type);
+    }
+    /// HURRAY_MEMBER_*.
+    [[nodiscard]] std::optional<std::uint8_t> composite_member() const {
+        return read_section(HURRAY_SECTION_COMPOSITE_MEMBER, hurray_descriptor_composite_member);
+    }
+
     /// Throws unless the descriptor also makes sense: see hurray_descriptor_validate.
     void validate() const { throw_if_failed(hurray_descriptor_validate(handle_.get())); }
+    /// The same by the rules of the broker: see hurray_descriptor_validate_sharing.
+    void validate_sharing() const { throw_if_failed(hurray_descriptor_validate_sharing(handle_.get())); }
 
     /// Width of one element, private types included.
     [[nodiscard]] std::uint32_t element_bits() const {
@@ -331,6 +459,38 @@ class Descriptor {
   private:
     [[nodiscard]] const HurrayDescriptor* get_const() const noexcept { return handle_.get(); }
 
+    template <class Value>
+    [[nodiscard]] std::optional<Value> read_section(std::uint32_t section,
+                                                    HurrayStatus (*accessor)(const HurrayDescriptor*, Value*)) const {
+        if ((sections() & section) == 0) {
+            return std::nullopt;
+        }
+        return detail::read_value(accessor, get_const());
+    }
+
+    [[nodiscard]] TileLevel tiled_level(std::uint32_t index) const {
+        TileLevel level;
+        std::uint8_t outer = 0;
+        std::uint8_t inner = 0;
+        throw_if_failed(hurray_descriptor_tiled_order(handle_.get(), index, &outer, &inner));
+        level.outer = static_cast<LayoutTag>(outer);
+        level.inner = static_cast<LayoutTag>(inner);
+        level.tile_shape = detail::read_entries<std::uint64_t>([&](std::uint64_t* dims, uintptr_t* rank) {
+            return hurray_descriptor_tiled_shape(handle_.get(), index, dims, rank);
+        });
+        const auto strides = [&](auto accessor) {
+            return detail::read_entries<std::int64_t>(
+                [&](std::int64_t* entries, uintptr_t* rank) { return accessor(handle_.get(), index, entries, rank); });
+        };
+        if (level.outer == LayoutTag::Strided) {
+            level.outer_strides = strides(hurray_descriptor_tiled_outer_strides);
+        }
+        if (level.inner == LayoutTag::Strided) {
+            level.inner_strides = strides(hurray_descriptor_tiled_inner_strides);
+        }
+        return level;
+    }
+
     std::unique_ptr<HurrayDescriptor, detail::DestroyDescriptor> handle_;
 };
 
@@ -352,6 +512,158 @@ struct CompositeElement {
                                                   index.size(), before, &element.member, element.index.data()));
     return element.member == HURRAY_NO_MEMBER ? std::nullopt : std::optional(std::move(element));
 }
+
+/// Puts a descriptor of any layout together, with any section: see hurray_descriptor_builder_new. Each setter gives the
+/// builder back, so that calls can be chained.
+class DescriptorBuilder {
+  public:
+    /// Row-major until another layout is set, without buffers.
+    DescriptorBuilder(ElementType type, std::span<const std::uint64_t> shape) : rank_(shape.size()) {
+        HurrayDescriptorBuilder* made = nullptr;
+        throw_if_failed(hurray_descriptor_builder_new(static_cast<std::uint8_t>(type), shape.data(),
+                                                      static_cast<std::uint32_t>(shape.size()), &made));
+        handle_.reset(made);
+    }
+    DescriptorBuilder(ElementType type, std::initializer_list<std::uint64_t> shape)
+        : DescriptorBuilder(type, std::span(shape.begin(), shape.size())) {}
+    /// Begins with everything that `descriptor` holds.
+    explicit DescriptorBuilder(const Descriptor& descriptor) : rank_(descriptor.rank()) {
+        HurrayDescriptorBuilder* made = nullptr;
+        throw_if_failed(hurray_descriptor_builder_from_descriptor(descriptor.get(), &made));
+        handle_.reset(made);
+    }
+
+    DescriptorBuilder& byte_offset(std::uint64_t offset) {
+        return done(hurray_descriptor_builder_set_byte_offset(get(), offset));
+    }
+
+    DescriptorBuilder& row_major() { return done(hurray_descriptor_builder_set_row_major(get())); }
+    DescriptorBuilder& column_major() { return done(hurray_descriptor_builder_set_column_major(get())); }
+    /// This and the other arrays have one entry a dimension; throws (HURRAY_ERR_INVALID_ARGUMENT) if not.
+    DescriptorBuilder& strided(std::span<const std::int64_t> strides) {
+        return done(hurray_descriptor_builder_set_strided(get(), of_rank(strides, "strides")));
+    }
+    DescriptorBuilder& tiled(const std::vector<TileLevel>& levels) {
+        std::vector<HurrayTiledLevel> plain;
+        for (const TileLevel& level : levels) {
+            const bool outer = level.outer == LayoutTag::Strided || !level.outer_strides.empty();
+            const bool inner = level.inner == LayoutTag::Strided || !level.inner_strides.empty();
+            HurrayTiledLevel one{};
+            one.tile_shape = of_rank<std::uint64_t>(level.tile_shape, "tile_shape");
+            one.outer_strides = outer ? of_rank<std::int64_t>(level.outer_strides, "outer_strides") : nullptr;
+            one.inner_strides = inner ? of_rank<std::int64_t>(level.inner_strides, "inner_strides") : nullptr;
+            one.outer_layout = static_cast<std::uint8_t>(level.outer);
+            one.inner_layout = static_cast<std::uint8_t>(level.inner);
+            plain.push_back(one);
+        }
+        plain.emplace_back();  // never null
+        return done(
+            hurray_descriptor_builder_set_tiled(get(), plain.data(), static_cast<std::uint32_t>(levels.size())));
+    }
+    DescriptorBuilder& morton(std::span<const std::uint32_t> bits) {
+        return done(hurray_descriptor_builder_set_morton(get(), of_rank(bits, "bits")));
+    }
+    /// `order` bits of each index; as many indices as the tensor has.
+    DescriptorBuilder& hilbert(std::uint32_t order) {
+        return done(hurray_descriptor_builder_set_hilbert(get(), order, static_cast<std::uint32_t>(rank_)));
+    }
+    DescriptorBuilder& coo(std::uint64_t nnz, bool is_sorted) {
+        return done(hurray_descriptor_builder_set_coo(get(), nnz, is_sorted ? 1 : 0));
+    }
+    DescriptorBuilder& csr(std::uint64_t nnz) { return done(hurray_descriptor_builder_set_csr(get(), nnz)); }
+    DescriptorBuilder& csc(std::uint64_t nnz) { return done(hurray_descriptor_builder_set_csc(get(), nnz)); }
+    DescriptorBuilder& csf(std::uint64_t nnz, std::span<const std::uint32_t> mode_order) {
+        return done(hurray_descriptor_builder_set_csf(get(), nnz, of_rank(mode_order, "mode_order")));
+    }
+    DescriptorBuilder& block_paged(const HurrayBlockPaged& pages) {
+        return done(hurray_descriptor_builder_set_block_paged(get(), &pages));
+    }
+    DescriptorBuilder& composite_head(const HurrayCompositeHead& head) {
+        return done(hurray_descriptor_builder_set_composite_head(get(), &head));
+    }
+    DescriptorBuilder& private_layout(std::uint8_t tag, std::uint64_t id, std::span<const std::uint8_t> data) {
+        return done(hurray_descriptor_builder_set_private_layout(get(), tag, id, data.data(), data.size()));
+    }
+
+    /// Appends to the buffer table.
+    DescriptorBuilder& buffer(std::uint64_t byte_size, const BufferTraits& traits = {}) {
+        const HurrayBufferEntry entry{byte_size,
+                                      traits.alignment,
+                                      static_cast<std::uint8_t>(traits.device),
+                                      static_cast<std::uint8_t>(traits.sync_mode),
+                                      static_cast<std::uint8_t>(traits.memory_class),
+                                      0};
+        return done(hurray_descriptor_builder_add_buffer(get(), &entry));
+    }
+    DescriptorBuilder& clear_buffers() { return done(hurray_descriptor_builder_clear_buffers(get())); }
+
+    /// Sections. Nothing removes one again.
+    DescriptorBuilder& quantization(const std::optional<HurrayQuantization>& quantization) {
+        return done(hurray_descriptor_builder_set_quantization(get(), address(quantization)));
+    }
+    DescriptorBuilder& quantization_bytes(std::span<const std::uint8_t> bytes) {
+        constexpr std::uint8_t kNothing = 0;
+        return done(hurray_descriptor_builder_set_quantization_bytes(get(), bytes.empty() ? &kNothing : bytes.data(),
+                                                                     bytes.size()));
+    }
+    DescriptorBuilder& shard(const std::optional<ShardBox>& shard) {
+        if (!shard) {
+            return done(hurray_descriptor_builder_set_shard(get(), nullptr, nullptr));
+        }
+        constexpr std::uint64_t kNothing = 0;
+        const std::uint64_t* const parent = of_rank<std::uint64_t>(shard->parent_shape, "parent_shape");
+        const std::uint64_t* const offset = of_rank<std::uint64_t>(shard->offset, "offset");
+        return done(hurray_descriptor_builder_set_shard(get(), rank_ == 0 ? &kNothing : parent, offset));
+    }
+    DescriptorBuilder& statistics(const std::optional<HurrayStatistics>& statistics) {
+        return done(hurray_descriptor_builder_set_statistics(get(), address(statistics)));
+    }
+    DescriptorBuilder& extension_type(const std::optional<HurrayExtensionType>& type) {
+        return done(hurray_descriptor_builder_set_extension_type(get(), address(type)));
+    }
+    /// HURRAY_MEMBER_*.
+    DescriptorBuilder& composite_member(const std::optional<std::uint8_t>& role) {
+        return done(hurray_descriptor_builder_set_composite_member(get(), address(role)));
+    }
+
+    /// The canonical bytes. Throws what decoding them would.
+    [[nodiscard]] std::vector<std::uint8_t> encode() const {
+        return detail::read_entries<std::uint8_t>([this](std::uint8_t* bytes, uintptr_t* length) {
+            return hurray_descriptor_builder_encode(handle_.get(), bytes, length);
+        });
+    }
+    [[nodiscard]] Descriptor build() const {
+        HurrayDescriptor* made = nullptr;
+        throw_if_failed(hurray_descriptor_builder_build(handle_.get(), &made));
+        return Descriptor(made);
+    }
+
+    [[nodiscard]] HurrayDescriptorBuilder* get() const noexcept { return handle_.get(); }
+
+  private:
+    DescriptorBuilder& done(HurrayStatus status) {
+        throw_if_failed(status);
+        return *this;
+    }
+
+    template <class Value>
+    [[nodiscard]] static const Value* address(const std::optional<Value>& value) noexcept {
+        return value ? &*value : nullptr;
+    }
+
+    template <class T>
+    [[nodiscard]] const T* of_rank(std::span<const T> entries, const char* name) const {
+        if (entries.size() != rank_) {
+            throw StatusError(HURRAY_ERR_INVALID_ARGUMENT, std::string("DescriptorBuilder: ") + name + " has " +
+                                                               std::to_string(entries.size()) + " entries for " +
+                                                               std::to_string(rank_) + " dimensions");
+        }
+        return entries.data();
+    }
+
+    std::size_t rank_;
+    std::unique_ptr<HurrayDescriptorBuilder, detail::DestroyDescriptorBuilder> handle_;
+};
 
 /// What a dense tensor in one buffer needs to be described. A plain value; the calls check it.
 struct DenseDescriptor {

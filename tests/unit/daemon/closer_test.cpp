@@ -51,9 +51,9 @@ struct Probe {
     }
 };
 
-std::vector<UniqueFd> duplicate(const LingeringSocket& socket) {
+std::vector<UniqueFd> hand_over(LingeringSocket& socket) {
     std::vector<UniqueFd> fds;
-    fds.emplace_back(::fcntl(socket.fd(), F_DUPFD_CLOEXEC, 0));
+    fds.push_back(socket.take());
     return fds;
 }
 
@@ -78,8 +78,7 @@ TEST(CloserTest, ClosesAndSaysSo) {
 TEST(CloserTest, WhatCantBeClosedHoldsUpItsOwnSenderAlone) {
     Closer closer([](std::uint64_t) {});
     LingeringSocket stuck;
-    closer.close(kAlice, duplicate(stuck), 1);
-    stuck.close();
+    closer.close(kAlice, hand_over(stuck), 1);
     Probe behind;
     closer.close(kAlice, behind.hand_over(), 2);
     Probe elsewhere;
@@ -95,8 +94,7 @@ TEST(CloserTest, ItsEndWaitsForNobodyWhoCantBeClosed) {
     LingeringSocket stuck;
     {
         Closer closer([](std::uint64_t) {});
-        closer.close(kAlice, duplicate(stuck), 1);
-        stuck.close();
+        closer.close(kAlice, hand_over(stuck), 1);
     }
     stuck.let_go();
 }

@@ -1,5 +1,7 @@
 #include "libhurray/format/dense.hpp"
 
+#include <optional>
+
 #include <gtest/gtest.h>
 
 #include "libhurray/format/descriptor_reader.hpp"
@@ -18,10 +20,9 @@ DenseTensor sample() {
     return tensor;
 }
 
-Fault fault_of(const DenseTensor& tensor) {
+std::optional<Fault> fault_of(const DenseTensor& tensor) {
     const auto encoding = encode_dense(tensor);
-    EXPECT_FALSE(encoding);
-    return encoding ? Fault::NotSupportedYet : encoding.error().fault;
+    return encoding ? std::nullopt : std::optional(encoding.error().fault);
 }
 
 TEST(Dense, SampleGivesExactlyTheBytesOfTheWrittenFormat) {

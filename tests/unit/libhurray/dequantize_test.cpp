@@ -119,8 +119,9 @@ TEST(Dequantize, PerTensorStoresEveryIntegerOfTheScheme) {
 TEST(Dequantize, DifferencesOfMoreThan32BitsAreExact) {
     const Quantized lowest(ElementType::Int32, {1}, per_tensor(1, INT32_MAX), elements({0, 0, 0, 0x80}));
     EXPECT_EQ(lowest.at({0}), -4294967296.0);  // -2^32 + 1, in float32
-    const Quantized highest(ElementType::UInt32, {1}, per_tensor(1, -1), elements({0xFF, 0xFF, 0xFF, 0xFF}));
-    EXPECT_EQ(highest.at({0}), 4294967296.0);
+    const Quantized highest(ElementType::UInt32, {1}, "02 01 0000 00000000 01000000 02000000 03 000000",
+                            elements({0xFF, 0xFF, 0xFF, 0xFF}).add(U32s{bits_of(1.0F)}).add(U32s{0x80000000}));
+    EXPECT_EQ(highest.at({0}), 6442450944.0);  // 2^32 - 1 + 2^31, in float32
 }
 
 TEST(Dequantize, AffineIsComputedInFloat32) {
@@ -300,7 +301,7 @@ TEST(Dequantize, ForbiddenScalesAreRefused) {
 TEST(Dequantize, ParametersThatAreNotThereAreRefused) {
     const Quantized missing(ElementType::UInt8, {2, 3}, kSymmetricChannel, elements(Bytes(6)));
     EXPECT_EQ(missing.why({0, 0}),
-              "quantization.scale_buffer_index is 1, the tensor has 1 buffers (QuantizationBufferIndexOutOfRange)");
+              "quantization.scale_buffer_index is 1, but there are 1 buffers (QuantizationBufferIndexOutOfRange)");
     const Quantized few(ElementType::UInt8, {2, 3}, kSymmetricChannel,
                         elements(Bytes(6)).add(bits_of(std::vector<float>{1, 10})));
     EXPECT_EQ(few.at({0, 1}), 0);

@@ -17,7 +17,7 @@ TEST(DescriptorError, TagsAreShownInHexadecimal) {
 }
 
 TEST(DescriptorError, EveryFaultHasANameAndASentenceWithoutLeftOverBraces) {
-    for (int i = 0; i <= static_cast<int>(Fault::NotSupportedYet); ++i) {
+    for (std::size_t i = 0; i < kFaultCount; ++i) {
         const auto fault = static_cast<Fault>(i);
         const std::string sentence = describe({fault, "field", 0, 1, 2});
         EXPECT_FALSE(fault_name(fault).empty());

@@ -1,4 +1,5 @@
 #include "libhurray/format/descriptor_reader.hpp"
+#include "libhurray/format/owned_descriptor.hpp"
 
 #include <optional>
 

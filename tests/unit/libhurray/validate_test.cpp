@@ -14,8 +14,8 @@ using test::SampleTensor;
 
 SampleTensor float32_3x4() { return SampleTensor(ElementType::Float32, {3, 4}, {cpu_buffer(48)}); }
 
-std::optional<Fault> fault_of(const SampleTensor& tensor) {
-    const auto valid = validate_descriptor(tensor.view);
+std::optional<Fault> fault_of(const SampleTensor& tensor, ValidationRules rules = ValidationRules::Format) {
+    const auto valid = validate_descriptor(tensor.view, rules);
     return valid ? std::nullopt : std::optional(valid.error().fault);
 }
 
@@ -73,8 +73,10 @@ TEST(Validate, DenseTensorHasOneBuffer) {
     EXPECT_EQ(fault_of(tensor), Fault::BufferCountMismatch);
 }
 
-TEST(Validate, DynamicDimensionIsRefused) {
-    EXPECT_EQ(fault_of(SampleTensor(ElementType::Float32, {3, kDynamicDim}, {cpu_buffer(48)})), Fault::InvalidShape);
+TEST(Validate, DynamicDimensionIsRefusedWhereTensorsAreShared) {
+    const SampleTensor tensor(ElementType::Float32, {3, kDynamicDim}, {cpu_buffer(48)});
+    EXPECT_EQ(fault_of(tensor), std::nullopt);
+    EXPECT_EQ(fault_of(tensor, ValidationRules::Sharing), Fault::InvalidShape);
 }
 
 TEST(Validate, ScalarIsRowMajorOnly) {
@@ -86,9 +88,14 @@ TEST(Validate, ScalarIsRowMajorOnly) {
     EXPECT_EQ(fault_of(scalar), Fault::InvalidLayout);
 }
 
-TEST(Validate, AlignmentOf64IsEnoughOnEveryDevice) {
-    SampleTensor tensor(ElementType::Float32, {3, 4},
-                        {BufferEntry{48, 64, DeviceTag::Cuda, SyncMode::Event, MemoryClass::Standard}});
+TEST(Validate, GpuBufferNeedsAnAlignmentOf4096ByTheFormatAnd64ByTheBroker) {
+    const auto aligned_to = [](std::uint32_t alignment) {
+        return BufferEntry{48, alignment, DeviceTag::Cuda, SyncMode::Event, MemoryClass::Standard};
+    };
+    SampleTensor tensor(ElementType::Float32, {3, 4}, {aligned_to(2048)});
+    EXPECT_EQ(fault_of(tensor), Fault::AlignmentBelowMinimum);
+    EXPECT_EQ(fault_of(tensor, ValidationRules::Sharing), std::nullopt);
+    tensor.set_buffers({aligned_to(4096)});
     EXPECT_EQ(fault_of(tensor), std::nullopt);
 }
 
@@ -120,31 +127,11 @@ TEST(Validate, MemoryClassThatTheDeviceLacksIsRefused) {
 TEST(Validate, BuffersOnDifferentDevicesAreRefused) {
     auto tensor = float32_3x4();
     tensor.set_buffers(
-        {cpu_buffer(48), BufferEntry{48, 64, DeviceTag::Cuda, SyncMode::ProducerSynced, MemoryClass::Standard}});
+        {cpu_buffer(48), BufferEntry{48, 4096, DeviceTag::Cuda, SyncMode::ProducerSynced, MemoryClass::Standard}});
     EXPECT_EQ(fault_of(tensor), Fault::DeviceTagMismatch);
     tensor.set_buffers(
         {cpu_buffer(48), BufferEntry{48, 64, DeviceTag::Cpu, SyncMode::ProducerSynced, MemoryClass::Unified}});
     EXPECT_EQ(fault_of(tensor), Fault::MemoryClassMismatch);
-}
-
-TEST(Validate, WhatCannotBeJudgedYetSaysSo) {
-    auto quantized = float32_3x4();
-    quantized.view.quantization.emplace();
-    EXPECT_EQ(fault_of(quantized), Fault::NotSupportedYet);
-
-    SampleTensor sparse(ElementType::Float32, {3, 4}, {cpu_buffer(8), cpu_buffer(32)});
-    sparse.view.layout = {LayoutTag::Coo, CooLayout{2, true}};
-    const auto valid = validate_descriptor(sparse.view);
-    ASSERT_FALSE(valid);
-    EXPECT_EQ(describe(valid.error()),
-              "layout_tag (0x6) can be decoded, but this version can't validate it yet (NotSupportedYet)");
-    EXPECT_EQ(to_errc(valid.error().fault), Errc::Unsupported);
-}
-
-TEST(Validate, LayoutThatDoesNotFitTheShapeIsRefusedEvenIfTheRestCannotBeJudged) {
-    SampleTensor sparse(ElementType::Float32, {3}, {cpu_buffer(8), cpu_buffer(8), cpu_buffer(8)});
-    sparse.view.layout = {LayoutTag::Csr, CompressedLayout{2}};
-    EXPECT_EQ(fault_of(sparse), Fault::InvalidLayout);
 }
 
 TEST(Validate, StatisticsMayNotContradictThemselves) {

@@ -1,0 +1,86 @@
+// Memory that runs out in the client, on a thread that is not the caller's: it ended the whole program once.
+#include <atomic>
+#include <thread>
+
+#include "tests/integration/client_test.hpp"
+#include "tests/integration/scarce_new.hpp"
+
+namespace hurray::test {
+namespace {
+
+class OutOfMemory : public ClientTest {
+  protected:
+    OutOfMemory() { is_exempt = true; }
+    ~OutOfMemory() override { is_scarce = false; }
+};
+
+TEST_F(OutOfMemory, OnTheClientsOwnThreadEndsTheConnectionAndNotTheProgram) {
+    Client other = connect(true);
+    Client producer = connect();
+    EventLog log;
+    PublishOptions options;
+    options.on_event = log.sink();
+    publish(producer, "scarce", 5, 10, std::move(options));
+    publish(other, "held", 5, 20);
+    const Tensor held = producer.attach("held");
+
+    is_scarce = true;
+    const Tensor tensor = other.attach("scarce");  // of which the producer is told, by a thread of the library's
+    while (used(other, "clients") != 0) {          // beside the one that asks
+        std::this_thread::yield();
+    }
+    is_scarce = false;
+
+    std::string message;
+    EXPECT_EQ(status_of([&] { producer.list(); }, &message), HURRAY_ERR_CONNECTION_LOST);
+    EXPECT_NE(message.find("out of memory"), std::string::npos) << message;
+    EXPECT_EQ(held.state(), HURRAY_ERR_CONNECTION_LOST);
+    EXPECT_EQ(held.elements<std::uint32_t>()[4], 24U) << "views stay";
+    EXPECT_EQ(tensor.elements<std::uint32_t>()[4], 14U);
+    while (tensor.state() == HURRAY_OK) {
+        other.list();
+    }
+    EXPECT_EQ(tensor.state(), HURRAY_ERR_PRODUCER_LOST);
+    EXPECT_EQ(used(other, "leases"), 1U) << "the one that it had itself is lost";
+}
+
+TEST_F(OutOfMemory, OfTheThreadThatReadsForAnotherIsToldToThatOne) {
+    Client other = connect(true);
+    Client client = connect();
+    AttachOptions forever;
+    forever.timeout = kForever;
+    const auto wait_for_waiting = [&](std::uint64_t count) {
+        while (used(other, "waiting") != count) {
+            std::this_thread::yield();
+        }
+    };
+    HurrayStatus reader_status = HURRAY_OK;
+    std::thread reader([&] {  // by the C function: exceptions take memory
+        HurrayAttachOptions options{};
+        options.struct_size = sizeof options;
+        options.name = "never";
+        options.timeout_ms = -1;
+        HurrayBufferList* list = nullptr;
+        HurrayTensorContext* context = nullptr;
+        reader_status = hurray_client_attach(client.handle(), &options, &list, &context, nullptr);
+    });
+    wait_for_waiting(1);
+    std::thread sleeper([&] {
+        is_exempt = true;
+        EXPECT_EQ(status_of([&] { client.attach("late", forever); }), HURRAY_ERR_CONNECTION_LOST);
+    });
+    wait_for_waiting(2);
+
+    is_scarce = true;
+    publish(other, "late", 1, 1);  // granted to the sleeper, read by the reader, who has no memory for it
+    sleeper.join();
+    is_scarce = false;
+    reader.join();
+    EXPECT_EQ(reader_status, HURRAY_ERR_CONNECTION_LOST);
+    while (used(other, "leases") != 0 || used(other, "waiting") != 0) {
+        std::this_thread::yield();
+    }
+}
+
+}  // namespace
+}  // namespace hurray::test

@@ -1,0 +1,185 @@
+#include <deque>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "proto/wire/codec.hpp"
+#include "tests/integration/hostile_peer.hpp"
+#include "tests/support/in_process_daemon.hpp"
+
+// Too many, too often, or anything at all.
+
+namespace hurray::test {
+namespace {
+
+class HostileCrowd : public HostilePeer {
+  protected:
+    static constexpr std::uint64_t kMostClients = 256;
+    /// Those of this user beside these tests' own: the anchor and the bystander's two.
+    static constexpr std::uint64_t kOthers = 3;
+    /// Says Hello on a new connection, and what is answered; the connection goes into `kept` if it is let in.
+    std::optional<Error> knock(std::deque<RawPeer>& kept) {
+        RawPeer p(daemon.socket_path());
+        try {
+            p.send_hello();
+        } catch (const std::runtime_error&) {  // turned away before that: the reason is in the queue
+        }
+        Incoming answer = p.receive();
+        if (auto* closing = std::get_if<wire::Closing>(&answer.packet.message)) {
+            EXPECT_TRUE(p.at_end());
+            return closing->error;
+        }
+        kept.push_back(std::move(p));
+        return std::nullopt;
+    }
+};
+
+TEST_F(HostileCrowd, TenThousandConnectionsAreMostlyRefusedAndTheirUsersOthersServed) {
+    std::deque<RawPeer> kept;
+    for (std::uint64_t i = 0; i < 10'000; ++i) {
+        const auto refused = knock(kept);
+        if (i < kMostClients - kOthers) {
+            ASSERT_FALSE(refused) << i << ": " << refused->message;
+            continue;
+        }
+        ASSERT_TRUE(refused) << i;
+        ASSERT_EQ(refused->code, Errc::OverQuota);
+        ASSERT_EQ(refused->limit_name, "quota.user.clients");
+        ASSERT_EQ(refused->limit, kMostClients);
+        ASSERT_EQ(refused->in_use, kMostClients);
+        if (i % 1000 == 0) {
+            bystander->check();
+        }
+    }
+    kept.pop_front();
+    while (knock(kept)) {  // until the end of that one has been read
+    }
+}
+
+TEST_F(HostileCrowd, ConnectionsThatSayNothingCountToo) {
+    std::deque<RawPeer> silent;
+    for (std::uint64_t i = 0; i < kMostClients - kOthers; ++i) {
+        silent.emplace_back(daemon.socket_path());
+    }
+    RawPeer late(daemon.socket_path());
+    EXPECT_EQ(late.next<wire::Closing>().error.code, Errc::OverQuota);
+    EXPECT_TRUE(late.at_end());
+    bystander->check();
+}
+
+TEST_F(HostileCrowd, HalfAHandshakeIsNoHarm) {
+    std::string hello;
+    wire::encode(wire::Request{1, {}, wire::Hello{1, 1, "half", fresh_id(), {}}}, hello);
+    for (std::size_t length = 1; length < hello.size(); ++length) {
+        RawPeer p(daemon.socket_path());
+        p.send_raw(std::string_view(hello).substr(0, length));
+        if (length % 2 == 0) {
+            EXPECT_NE(describe(p.receive().packet), "");
+            EXPECT_TRUE(p.at_end());
+        }  // else it leaves without waiting for an answer
+    }
+    for (int i = 0; i < 100; ++i) {
+        RawPeer p(daemon.socket_path());
+        if (i % 2 == 0) {
+            p.send_hello();
+        }
+    }
+    bystander->check();
+}
+
+TEST_F(HostileCrowd, WaitingAttachesOfAUserAreBounded) {
+    RawPeer p = peer();
+    for (std::uint64_t lease = 1; lease <= 1024; ++lease) {
+        p.send(wire::Attach{lease, "never", wire::Which::Latest, 0, 0});
+    }
+    p.call<wire::StatusReply>(wire::StatusRequest{});  // all of them have been looked at
+    RawPeer other = peer();
+    const auto error = other.call<Error>(wire::Attach{1, "never", wire::Which::Latest, 0, 0});
+    EXPECT_EQ(error.code, Errc::OverQuota);
+    EXPECT_EQ(error.limit_name, "quota.user.waiting");
+    EXPECT_EQ(error.limit, 1024u);
+    EXPECT_EQ(error.in_use, 1024u);
+    EXPECT_EQ(other.call<Error>(wire::Attach{1, "never", wire::Which::Latest, 0, 0}, 0).code, Errc::NotFound);
+}
+
+TEST_F(HostileCrowd, FloodOfRequestsLeavesRoomForOthers) {
+    std::string packets;
+    wire::encode(wire::Request{1, 0, wire::StatusRequest{}}, packets);
+    std::deque<RawPeer> flooders;
+    for (int i = 0; i < 8; ++i) {
+        flooders.push_back(peer());
+    }
+    for (int round = 0; round < 20; ++round) {
+        for (RawPeer& p : flooders) {
+            for (int i = 0; i < 100; ++i) {
+                p.send_raw(packets);
+            }
+        }
+        bystander->check();
+        for (RawPeer& p : flooders) {
+            for (int i = 0; i < 100; ++i) {
+                p.receive();
+            }
+        }
+    }
+}
+
+TEST_F(HostileCrowd, RandomPacketsWithRandomDescriptorsAreSurvived) {
+    std::mt19937 random(20'240'601);
+    const auto below = [&](std::size_t n) { return std::uniform_int_distribution<std::size_t>(0, n - 1)(random); };
+    const UniqueFd memfd = make_memfd();
+    std::string good;
+    wire::encode(wire::Request{7, 0, make_tensor("t").publish}, good);
+    for (int i = 0; i < 2000; ++i) {
+        std::string bytes;
+        if (i % 2 == 0) {
+            bytes.resize(1 + below(300));
+            for (char& byte : bytes) {
+                byte = static_cast<char>(below(256));
+            }
+        } else {
+            bytes = good;
+            for (std::size_t flips = 1 + below(4); flips > 0; --flips) {
+                bytes[below(bytes.size())] = static_cast<char>(below(256));
+            }
+        }
+        RawPeer p = peer();
+        p.send_raw(bytes, std::vector<int>(below(4), memfd.get()));
+        if (i % 100 == 0) {
+            bystander->check();
+        }
+    }
+}
+
+// A session of very many leases ended in one step, and everybody else waited for it.
+TEST_F(HostileCrowd, EndOfASessionWithVeryManyLeasesIsToldInPiecesBetweenOthers) {
+    constexpr std::uint64_t kLeases = 20'000;
+    RawPeer producer = peer();
+    producer.publish(make_tensor("a", 0));
+    RawPeer holder = peer();
+    for (std::uint64_t lease = 1; lease <= kLeases; ++lease) {
+        holder.attach(lease, "a");
+        producer.next<wire::LeaseEvent>();
+    }
+    holder.close();
+    // The first piece is told; somebody else is answered before the last one.
+    EXPECT_EQ(producer.next<wire::LeaseEvent>().remaining, kLeases - 1);
+    const auto status = producer.send(wire::StatusRequest{});
+    bool was_between = false;
+    for (std::uint64_t left = kLeases - 1; left > 0;) {
+        Incoming incoming = producer.receive();
+        if (incoming.packet.request_id == status) {
+            was_between = left > 1;
+            continue;
+        }
+        const auto& event = std::get<wire::LeaseEvent>(incoming.packet.message);
+        ASSERT_EQ(event.what, wire::LeaseEvent::What::Lost);
+        ASSERT_EQ(event.remaining, --left);
+    }
+    EXPECT_TRUE(was_between);
+}
+
+}  // namespace
+}  // namespace hurray::test

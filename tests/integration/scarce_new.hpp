@@ -1,0 +1,12 @@
+#pragma once
+
+#include <atomic>
+
+/// Replaces operator new in the program that links it.
+namespace hurray::test {
+
+/// While it is set, threads that are not exempt get no memory.
+extern std::atomic<bool> is_scarce;
+extern thread_local bool is_exempt;
+
+}  // namespace hurray::test
