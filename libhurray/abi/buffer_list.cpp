@@ -5,21 +5,47 @@
 
 #include "libhurray/abi/accessor.hpp"
 #include "libhurray/abi/buffer.hpp"
+#include "libhurray/abi/buffer_list.hpp"
 #include "libhurray/abi/guard.hpp"
 #include "libhurray/abi/handle.hpp"
 
 using namespace hurray::abi;
-
-struct HurrayBufferList {
-    std::vector<HurrayBuffer*> buffers;
-};
 
 namespace {
 
 /// Reserved up front at most, whatever the hint is; a longer list grows as it is pushed to.
 constexpr uint64_t kMaxReserved = 64;
 
+bool host_can_read(const hurray::BufferEntry& entry) {
+    return entry.device == hurray::DeviceTag::Cpu || entry.memory_class == hurray::MemoryClass::HostPinned ||
+           entry.memory_class == hurray::MemoryClass::Unified;
+}
+
 }  // namespace
+
+namespace hurray::abi {
+
+HurrayStatus readable_bytes(const char* function, const HurrayBufferList& list, BufferSpans& out) {
+    BufferSpans spans;
+    spans.reserve(list.buffers.size());
+    for (const HurrayBuffer* const buffer : list.buffers) {
+        if (buffer == nullptr) {
+            return fail(HURRAY_ERR_INVALID_ARGUMENT, function, "a buffer of the list is destroyed already");
+        }
+        if (!host_can_read(buffer->entry)) {
+            return fail(HURRAY_ERR_UNSUPPORTED, function,
+                        "buffers[" + std::to_string(spans.size()) + "] is memory of device " +
+                            std::to_string(static_cast<unsigned>(buffer->entry.device)) +
+                            ", which the host can't read");
+        }
+        spans.emplace_back(static_cast<const std::uint8_t*>(buffer->data),
+                           static_cast<std::size_t>(buffer->entry.byte_size));
+    }
+    out = std::move(spans);
+    return HURRAY_OK;
+}
+
+}  // namespace hurray::abi
 
 HurrayStatus hurray_buffer_list_new(uint64_t capacity, HurrayBufferList** out) {
     return guard(__func__, [&, function = __func__]() -> HurrayStatus {

@@ -77,6 +77,17 @@ enum class Fault : std::uint8_t {
     CompositeMemberMissingShard,
     CompositeOverlayBaseNotSpanning,
     CompositeOverlayEmpty,
+    IndexRankMismatch,
+    DynamicDimInIndexing,
+    IndexOutOfRange,
+    AddressOverflow,
+    ByteAddressOverflow,
+    ByteAddressNegative,
+    IndexArithmeticOverflow,
+    LayoutRequiresMultiBuffer,
+    LayoutIsVirtual,
+    CompositeMemberParentShapeMismatch,
+    CompositeMemberCountMismatch,
 
     MemoryClassNotOnDevice,
     BufferCountMismatch,
@@ -93,10 +104,13 @@ enum class Fault : std::uint8_t {
     StoredCountExceedsShape,
     StoredCountMismatch,
     CompositeHeadEmpty,
+    BufferTooShort,
+    SequenceNotGiven,
+    NoElementValue,
 };
 
 /// For loops over all of them.
-inline constexpr std::size_t kFaultCount = static_cast<std::size_t>(Fault::CompositeHeadEmpty) + 1;
+inline constexpr std::size_t kFaultCount = static_cast<std::size_t>(Fault::NoElementValue) + 1;
 
 /// What is wrong with a descriptor, and where. Small and without memory of its own, so that refusing costs nothing.
 struct DescriptorError {

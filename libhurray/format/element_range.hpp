@@ -1,14 +1,11 @@
 #pragma once
 
-#include <cstdint>
-
+#include "libhurray/base/int128.hpp"
 #include "libhurray/format/descriptor_error.hpp"
 #include "libhurray/format/layout.hpp"
 #include "libhurray/format/shape.hpp"
 
 namespace hurray {
-
-__extension__ using Int128 = __int128;
 
 /// Element offsets of the lowest and the highest element that a dense tensor stores, both relative to the element with
 /// all-zero index. Exact: both lie within 2^68 of it.

@@ -12,11 +12,6 @@ namespace {
 
 DescriptorError overflow() { return {Fault::ElementsOverflow, "shape", 0, 0, 0}; }
 
-Int128 floor_divide(Int128 value, Int128 divisor) {
-    const Int128 quotient = value / divisor;
-    return value % divisor < 0 ? quotient - 1 : quotient;
-}
-
 /// How elements lie in memory: `elements` of them share `bytes` bytes, from a whole byte on.
 struct Packing {
     std::uint32_t elements;

@@ -611,6 +611,166 @@ HURRAY_API HurrayStatus hurray_element_type_name(uint8_t type_tag, const char **
 /* The tag of a name. HURRAY_ERR_INVALID_TYPE if no type is called that. */
 HURRAY_API HurrayStatus hurray_element_type_from_name(const char *name, uint8_t *out);
 
+/* ---- Elements: codes and values --------------------------------------------------------------------------------- */
+
+/* The bits of one element as a number of up to 128 bits. */
+typedef struct HurrayElementCode {
+    uint64_t low;
+    uint64_t high; /* 0 for elements of up to 64 bits */
+} HurrayElementCode;
+
+/* One element as numbers to look at. */
+typedef struct HurrayElementValue {
+    double real;
+    double imaginary; /* of complex types; 0 for all others */
+} HurrayElementValue;
+
+/* The bytes that `count` elements take one after the other: whole bytes, and whole groups of three for 6-bit types.
+ * HURRAY_ERR_INVALID_TYPE for a tag that names no type, here and below; HURRAY_ERR_INVALID_LAYOUT if 64 bits don't hold the
+ * size. */
+HURRAY_API HurrayStatus hurray_element_storage_size(uint8_t type_tag, uint64_t count, uint64_t *out);
+
+/* Takes an element out of memory, and puts one there without touching those that share its bytes.
+ *
+ * bytes  where the element begins, or the byte or group of three bytes that it shares with others; at any address
+ * len    how many bytes there are, at least those of the element or group
+ * bit    the element's lowest bit in them, as in HurrayElementAddress; 0 for types of whole bytes
+ * code   bits above the type's width are ignored
+ *
+ * HURRAY_ERR_INVALID_ARGUMENT  len is too small, or no element begins at bit
+ */
+HURRAY_API HurrayStatus hurray_element_load(uint8_t type_tag, const uint8_t *bytes, uint64_t len, uint32_t bit,
+                                            HurrayElementCode *out);
+HURRAY_API HurrayStatus hurray_element_store(uint8_t type_tag, uint8_t *bytes, uint64_t len, uint32_t bit,
+                                             const HurrayElementCode *code);
+
+/* The value of a code, rounded to the nearest double, ties to even: exact for all types but 64-bit integers and float128.
+ * NaN for the codes 00 and FF of float8_e8m0, which are no values. */
+HURRAY_API HurrayStatus hurray_element_to_value(uint8_t type_tag, const HurrayElementCode *code,
+                                                HurrayElementValue *out);
+
+/* The code nearest to a value; of two that are equally near, the even one. What is out of range becomes infinity, or the
+ * nearest number where the type has no infinity: integers, float8_e4m3, the 4- and 6-bit floats, and float8_e8m0, which
+ * has no zero. Bool is 1 for everything but 0.
+ * HURRAY_ERR_INVALID_ARGUMENT  NaN in a type that has none; an imaginary part in a type that is not complex */
+HURRAY_API HurrayStatus hurray_element_from_value(uint8_t type_tag, const HurrayElementValue *value,
+                                                  HurrayElementCode *out);
+
+/* ---- Elements: sizes and addresses ------------------------------------------------------------------------------ */
+
+/* Width of one element of the tensor, in bits; private types are as wide as their descriptor says. */
+HURRAY_API HurrayStatus hurray_descriptor_element_bits(const HurrayDescriptor *descriptor, uint32_t *out);
+
+/* The bytes that buffer `index` has to have at least for the descriptor's shape, layout and quantization; the sizes in the
+ * buffer table play no part. What only the contents of other buffers say (the length of a block table, the inner levels of
+ * CSF) is taken at its least.
+ *
+ * HURRAY_ERR_INDEX_OUT_OF_BOUNDS  past the table
+ * HURRAY_ERR_INVALID_LAYOUT       a dynamic dimension on which the size depends; a size that 64 bits don't hold; a buffer
+ *                                 that neither layout nor quantization have; a private layout
+ * HURRAY_ERR_INTERNAL             a quantization that doesn't parse, or doesn't fit the tensor */
+HURRAY_API HurrayStatus hurray_descriptor_buffer_size(const HurrayDescriptor *descriptor, uint32_t index,
+                                                      uint64_t *out);
+
+/* Where an element is. Types below 8 bits share bytes: the element is bit_count bits from bit_offset on of the byte_count
+ * bytes at byte_offset, read as one little-endian number. */
+typedef struct HurrayElementAddress {
+    uint64_t byte_offset;  /* in the buffer */
+    uint32_t buffer_index; /* in the buffer table */
+    uint32_t byte_count;   /* 3 for 6-bit types, 1 for those of 1, 2, 4 and 8 bits, else the element's size */
+    uint32_t bit_offset;   /* 0 for types of whole bytes; up to 18 for 6-bit ones */
+    uint32_t bit_count;
+    uint8_t stored;      /* 0: the layout doesn't store this element, it is zero and has no address (all fields 0) */
+    uint8_t reserved[7]; /* 0 */
+} HurrayElementAddress;
+
+/* The address of the element at `index`, in a dense layout: row-major, column-major, strided, tiled, Morton, Hilbert.
+ *
+ * index      one component a dimension, dimension 0 first; may be null for a scalar
+ * index_len  how many components there are: the rank
+ *
+ * The address is exact for every shape and stride. Its first byte is inside the buffer as the buffer table describes it.
+ *
+ * HURRAY_ERR_INTERNAL        what the format has no status for: the index is outside the shape or has another length, a
+ *                            dimension is dynamic, the address is outside the buffer or past 64 bits; the layout has no
+ *                            address without its buffers (sparse, block-paged) or none at all (composite head)
+ * HURRAY_ERR_INVALID_LAYOUT  a private layout; Morton bits or Hilbert order that don't fit the shape
+ */
+HURRAY_API HurrayStatus hurray_descriptor_element_address(const HurrayDescriptor *descriptor, const uint64_t *index,
+                                                          uintptr_t index_len, HurrayElementAddress *out);
+
+/* The same for every layout that has elements: it looks the element up in the index buffers of COO, CSR, CSC, CSF and
+ * block-paged tensors.
+ *
+ * buffers  all buffers of the descriptor, in order, in memory that the host can read; those whose sizes the index buffers
+ *          promise and don't have are noticed. Their producer may change them meanwhile: the answer is one that some
+ *          contents could have given, and never an address outside the buffer
+ *
+ * A block-paged tensor says where [token, head, component] is only if it has one sequence: see
+ * hurray_descriptor_find_paged_element.
+ *
+ * HURRAY_ERR_INTERNAL          as above
+ * HURRAY_ERR_INVALID_LAYOUT    as above; number of buffers; index buffers that are too short, or whose contents contradict
+ *                              the layout where the lookup comes past
+ * HURRAY_ERR_INVALID_ARGUMENT  a block-paged tensor without exactly one sequence
+ * HURRAY_ERR_UNSUPPORTED       a buffer that the host can't read
+ */
+HURRAY_API HurrayStatus hurray_descriptor_find_element(const HurrayDescriptor *descriptor,
+                                                       const HurrayBufferList *buffers, const uint64_t *index,
+                                                       uintptr_t index_len, HurrayElementAddress *out);
+
+/* An element of a block-paged tensor. */
+typedef struct HurrayPagedIndex {
+    uint64_t sequence;
+    uint64_t token; /* of the sequence */
+    uint64_t head;
+    uint64_t component;
+} HurrayPagedIndex;
+
+/* As hurray_descriptor_find_element. HURRAY_ERR_INTERNAL also for a token past the pages of its sequence. */
+HURRAY_API HurrayStatus hurray_descriptor_find_paged_element(const HurrayDescriptor *descriptor,
+                                                             const HurrayBufferList *buffers,
+                                                             const HurrayPagedIndex *index, HurrayElementAddress *out);
+
+#define HURRAY_NO_MEMBER UINT32_MAX
+
+/* Which member of a composite has the element at `index`, and where: the last of the members before number `before` whose
+ * box holds it. Of a partition one member does. Of an overlay the base does, and corrections may: call again with `before`
+ * as the member found, to get them from the latest to the base.
+ *
+ * members     `member_count` descriptors, those of the composite, in order; may be null if there are none
+ * before      member_count to begin with
+ * out_member  HURRAY_NO_MEMBER if no member holds the element
+ * out_index   index_len components: the element's index in the member; untouched if there is none
+ *
+ * HURRAY_ERR_INTERNAL        the index, as above; a group, whose members have nothing to do with the head's shape; members
+ *                            that are not as many as the head names, or not boxes of its shape
+ * HURRAY_ERR_INVALID_LAYOUT  `head` is no composite head
+ */
+HURRAY_API HurrayStatus hurray_descriptor_find_member(const HurrayDescriptor *head,
+                                                      const HurrayDescriptor *const *members, uint32_t member_count,
+                                                      const uint64_t *index, uintptr_t index_len, uint32_t before,
+                                                      uint32_t *out_member, uint64_t *out_index);
+
+/* ---- Elements: contents ----------------------------------------------------------------------------------------- */
+
+/* The number that the element at `index` is: found as by hurray_descriptor_find_element, and dequantized if the tensor is
+ * quantized. 0 if it isn't stored. A call an element is for display and tests, not for whole tensors.
+ *
+ * out_stored  whether it is stored, 1 or 0; may be null
+ *
+ * HURRAY_ERR_INTERNAL     as above; a quantization that doesn't parse, or doesn't fit the tensor; a scale that it forbids
+ * HURRAY_ERR_INVALID_LAYOUT, HURRAY_ERR_INVALID_ARGUMENT  as above; parameter buffers that are too short
+ * HURRAY_ERR_UNSUPPORTED  a buffer that the host can't read; a private type whose values its descriptor doesn't settle
+ */
+HURRAY_API HurrayStatus hurray_descriptor_read_element(const HurrayDescriptor *descriptor,
+                                                       const HurrayBufferList *buffers, const uint64_t *index,
+                                                       uintptr_t index_len, HurrayElementValue *out,
+                                                       uint8_t *out_stored);
+HURRAY_API HurrayStatus hurray_descriptor_read_paged_element(const HurrayDescriptor *descriptor,
+                                                             const HurrayBufferList *buffers,
+                                                             const HurrayPagedIndex *index, HurrayElementValue *out);
+
 /* ---- Tensor contexts -------------------------------------------------------------------------------------------- */
 
 /* Runs once, in hurray_tensor_context_destroy: the consumer is done. */

@@ -398,6 +398,54 @@ class Descriptor {
     /// The same by the rules of the broker: see hurray_descriptor_validate_sharing.
     void validate_sharing() const { throw_if_failed(hurray_descriptor_validate_sharing(handle_.get())); }
 
+    /// Width of one element, private types included.
+    [[nodiscard]] std::uint32_t element_bits() const {
+        return detail::read_value(hurray_descriptor_element_bits, get_const());
+    }
+    /// What buffer `index` has to hold at least, whatever the buffer table says.
+    [[nodiscard]] std::uint64_t buffer_size(std::uint32_t index) const {
+        std::uint64_t size = 0;
+        throw_if_failed(hurray_descriptor_buffer_size(handle_.get(), index, &size));
+        return size;
+    }
+
+    /// Of dense layouts; throws for the others, which have to be looked into. `index` has a component a dimension.
+    [[nodiscard]] HurrayElementAddress element_address(std::span<const std::uint64_t> index) const {
+        HurrayElementAddress address{};
+        throw_if_failed(hurray_descriptor_element_address(handle_.get(), index.data(), index.size(), &address));
+        return address;
+    }
+    /// Of every layout; nothing if a sparse one doesn't store the element.
+    [[nodiscard]] std::optional<HurrayElementAddress> find_element(const BufferList& buffers,
+                                                                   std::span<const std::uint64_t> index) const {
+        HurrayElementAddress address{};
+        throw_if_failed(
+            hurray_descriptor_find_element(handle_.get(), buffers.get(), index.data(), index.size(), &address));
+        return address.stored != 0 ? std::optional(address) : std::nullopt;
+    }
+    /// Of block-paged tensors.
+    [[nodiscard]] HurrayElementAddress find_element(const BufferList& buffers, const HurrayPagedIndex& index) const {
+        HurrayElementAddress address{};
+        throw_if_failed(hurray_descriptor_find_paged_element(handle_.get(), buffers.get(), &index, &address));
+        return address;
+    }
+
+    /// The element's number, dequantized; nothing if a sparse layout doesn't store it, and so it is zero.
+    [[nodiscard]] std::optional<HurrayElementValue> read_element(const BufferList& buffers,
+                                                                 std::span<const std::uint64_t> index) const {
+        HurrayElementValue value{};
+        std::uint8_t stored = 0;
+        throw_if_failed(
+            hurray_descriptor_read_element(handle_.get(), buffers.get(), index.data(), index.size(), &value, &stored));
+        return stored != 0 ? std::optional(value) : std::nullopt;
+    }
+    /// Of block-paged tensors.
+    [[nodiscard]] HurrayElementValue read_element(const BufferList& buffers, const HurrayPagedIndex& index) const {
+        HurrayElementValue value{};
+        throw_if_failed(hurray_descriptor_read_paged_element(handle_.get(), buffers.get(), &index, &value));
+        return value;
+    }
+
     /// The canonical bytes.
     [[nodiscard]] std::vector<std::uint8_t> encode() const {
         return detail::read_entries<std::uint8_t>([this](std::uint8_t* bytes, uintptr_t* length) {
@@ -445,6 +493,25 @@ class Descriptor {
 
     std::unique_ptr<HurrayDescriptor, detail::DestroyDescriptor> handle_;
 };
+
+/// An element of a composite, as an element of one of its members.
+struct CompositeElement {
+    std::uint32_t member = 0;
+    std::vector<std::uint64_t> index{};
+};
+
+/// The last of the members before number `before` whose box holds the element: see hurray_descriptor_find_member. Nothing
+/// if none does. `members` are lent by their Descriptors' get(), in order; `before` is their number to begin with.
+[[nodiscard]] inline std::optional<CompositeElement> find_member(const Descriptor& head,
+                                                                 std::span<const HurrayDescriptor* const> members,
+                                                                 std::span<const std::uint64_t> index,
+                                                                 std::uint32_t before) {
+    CompositeElement element{HURRAY_NO_MEMBER, std::vector<std::uint64_t>(index.size())};
+    throw_if_failed(hurray_descriptor_find_member(head.get(), members.data(),
+                                                  static_cast<std::uint32_t>(members.size()), index.data(),
+                                                  index.size(), before, &element.member, element.index.data()));
+    return element.member == HURRAY_NO_MEMBER ? std::nullopt : std::optional(std::move(element));
+}
 
 /// Puts a descriptor of any layout together, with any section: see hurray_descriptor_builder_new. Each setter gives the
 /// builder back, so that calls can be chained.
@@ -708,6 +775,41 @@ class TensorContext {
     std::uint8_t tag = 0;
     throw_if_failed(hurray_element_type_from_name(name.c_str(), &tag));
     return static_cast<ElementType>(tag);
+}
+
+/// The bytes of `count` elements one after the other.
+[[nodiscard]] inline std::uint64_t element_storage_size(ElementType type, std::uint64_t count) {
+    std::uint64_t size = 0;
+    throw_if_failed(hurray_element_storage_size(static_cast<std::uint8_t>(type), count, &size));
+    return size;
+}
+
+/// Takes an element out of the bytes that it is in, or shares; `bit` as in HurrayElementAddress.
+[[nodiscard]] inline HurrayElementCode load_element(ElementType type, std::span<const std::uint8_t> bytes,
+                                                    std::uint32_t bit = 0) {
+    HurrayElementCode code{};
+    throw_if_failed(hurray_element_load(static_cast<std::uint8_t>(type), bytes.data(), bytes.size(), bit, &code));
+    return code;
+}
+
+/// Puts an element there, and leaves those beside it alone.
+inline void store_element(ElementType type, std::span<std::uint8_t> bytes, std::uint32_t bit,
+                          const HurrayElementCode& code) {
+    throw_if_failed(hurray_element_store(static_cast<std::uint8_t>(type), bytes.data(), bytes.size(), bit, &code));
+}
+
+/// The value of a code, rounded to doubles.
+[[nodiscard]] inline HurrayElementValue element_value(ElementType type, const HurrayElementCode& code) {
+    HurrayElementValue value{};
+    throw_if_failed(hurray_element_to_value(static_cast<std::uint8_t>(type), &code, &value));
+    return value;
+}
+
+/// The code nearest to a value: see hurray_element_from_value. Throws for NaN where the type has none.
+[[nodiscard]] inline HurrayElementCode element_code(ElementType type, const HurrayElementValue& value) {
+    HurrayElementCode code{};
+    throw_if_failed(hurray_element_from_value(static_cast<std::uint8_t>(type), &value, &code));
+    return code;
 }
 
 }  // namespace hurray
