@@ -25,7 +25,7 @@ const std::map<std::string, std::vector<std::string>> kAllowed{
 
 /// A standard header has no folder and no extension; of libc we use these.
 bool is_standard(const std::string& header) {
-    static const std::set<std::string> libc{"pthread.h", "stddef.h", "stdint.h", "unistd.h"};
+    static const std::set<std::string> libc{"poll.h", "pthread.h", "stddef.h", "stdint.h", "unistd.h"};
     return header.find_first_of("/.") == std::string::npos || libc.count(header) == 1;
 }
 
