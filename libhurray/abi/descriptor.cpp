@@ -1,43 +1,23 @@
+#include "libhurray/abi/descriptor.hpp"
+
 #include <algorithm>
 #include <array>
-#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 
-#include "hurray.h"
-
 #include "libhurray/abi/accessor.hpp"
+#include "libhurray/abi/capacity.hpp"
 #include "libhurray/abi/guard.hpp"
-#include "libhurray/abi/handle.hpp"
 #include "libhurray/format/dense.hpp"
-#include "libhurray/format/descriptor_reader.hpp"
 #include "libhurray/format/descriptor_writer.hpp"
 #include "libhurray/format/extent.hpp"
 #include "libhurray/format/validate.hpp"
 
 using namespace hurray::abi;
 
-/// The decoded descriptor lies in a block of its own, so that a checking build keeps only this pointer after the
-/// handle's end.
-struct HurrayDescriptor {
-    std::unique_ptr<const hurray::OwnedDescriptor> owned;
-
-    [[nodiscard]] const hurray::DescriptorView& view() const noexcept { return owned->view(); }
-};
-
 namespace {
-
-/// The capacity pattern: writes the needed length, and says whether the array holds it.
-HurrayStatus take_capacity(const char* function, const char* name, const void* array, std::size_t needed,
-                           uintptr_t& inout_length) {
-    const uintptr_t capacity = std::exchange(inout_length, needed);
-    if (array == nullptr || capacity < needed) {
-        return fail_too_small(function, name, capacity, needed);
-    }
-    return HURRAY_OK;
-}
 
 /// Checks what only the C struct can have wrong, and turns it into the tensor that the format knows.
 HurrayStatus to_tensor(const char* function, const HurrayDenseDescriptor& dense, hurray::DenseTensor& out) {
@@ -90,7 +70,7 @@ HurrayStatus hurray_descriptor_decode(const uint8_t* bytes, uintptr_t len, Hurra
         if (!decoded) {
             return fail(function, decoded.error());
         }
-        *out = make_handle<HurrayDescriptor>(std::make_unique<const hurray::OwnedDescriptor>(*std::move(decoded)));
+        *out = make_descriptor(*std::move(decoded));
         return HURRAY_OK;
     });
 }

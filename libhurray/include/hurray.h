@@ -1,5 +1,5 @@
 /*
- * hurray.h - the C ABI of libhurray: buffers, buffer lists, tensor descriptors, tensor contexts.
+ * hurray.h - the C ABI of libhurray: buffers, buffer lists, tensor descriptors, tensor contexts, streams and files.
  *
  * Plain C99, usable from C++. The library has no threads and opens no socket; sharing tensors between processes is the
  * work of hurray_client.h, which hands out the handles of this header.
@@ -171,8 +171,9 @@ typedef struct HurrayBuffer HurrayBuffer;               /* one range of memory, 
 typedef struct HurrayBufferList HurrayBufferList;       /* buffers in the order of a descriptor's buffer table */
 typedef struct HurrayDescriptor HurrayDescriptor;       /* a decoded tensor descriptor; never changes */
 typedef struct HurrayTensorContext HurrayTensorContext; /* encoded descriptor + what runs when the tensor is let go */
-typedef struct HurrayReader HurrayReader;
-typedef struct HurrayWriter HurrayWriter;
+typedef struct HurrayCompositeSet HurrayCompositeSet;   /* a composite head and its members, checked together */
+typedef struct HurrayReader HurrayReader;               /* tensors that come out of a stream or file */
+typedef struct HurrayWriter HurrayWriter;               /* tensors that go into a stream or file */
 
 /* ---- Buffers ---------------------------------------------------------------------------------------------------- */
 
@@ -326,6 +327,35 @@ HURRAY_API HurrayStatus hurray_descriptor_encode(const HurrayDescriptor *descrip
 /* The bytes that buffer 0 of `dense` needs at least: byte_offset and the elements up to the highest address. The fields
  * byte_size and alignment are not looked at. Fails as hurray_descriptor_encode_dense does. */
 HURRAY_API HurrayStatus hurray_descriptor_dense_byte_size(const HurrayDenseDescriptor *dense, uint64_t *out);
+
+/* Every field of the descriptor as a JSON object in UTF-8 (R6; the length counts the terminating null): what tools show and
+ * logs keep. Dynamic dimensions are null, floating-point values that JSON has no number for "nan", "inf" and "-inf". */
+HURRAY_API HurrayStatus hurray_descriptor_to_json(const HurrayDescriptor *descriptor, char *out_text,
+                                                  uintptr_t *inout_len);
+
+/* ---- Composite sets --------------------------------------------------------------------------------------------- */
+
+/* A composite tensor is a head without data and its members, tensors like any other. A set takes them in the order of
+ * streams and files, depth first: the head, then each member; a member that is a head itself is followed by its own
+ * members, as many as it counts, before the next one of the outer head. In messages members have the number in which they
+ * were added, from 0. At most eight heads are inside one another.
+ *
+ * Nothing of the descriptors is kept: they may be destroyed after each call. */
+
+/* HURRAY_ERR_INVALID_LAYOUT: `head` is no composite head, or a partition or overlay with a dynamic dimension. */
+HURRAY_API HurrayStatus hurray_composite_set_new(const HurrayDescriptor *head, HurrayCompositeSet **out);
+/* Adds the next member if it fits what is there; if not, the set is as before. HURRAY_ERR_INVALID_LAYOUT for a box outside
+ * the head, HURRAY_ERR_INTERNAL for every other rule of composites; the message names it. A nested head is checked as a whole
+ * with its last member. */
+HURRAY_API HurrayStatus hurray_composite_set_add(HurrayCompositeSet *set, const HurrayDescriptor *member);
+/* How many were added, nested ones included. */
+HURRAY_API HurrayStatus hurray_composite_set_member_count(const HurrayCompositeSet *set, uint64_t *out);
+/* Whether the set is complete: as many members as the head counts; those of a partition fill it and do not overlap; an
+ * overlay has a base. HURRAY_ERR_INTERNAL if not, and the set stays as it is. Boxes are sorted, so that slabs and grids
+ * of n members take about n log n steps; only boxes that all meet in every single dimension take n * n. */
+HURRAY_API HurrayStatus hurray_composite_set_finish(const HurrayCompositeSet *set);
+/* Writes null through `set`. `*set` may be null. */
+HURRAY_API HurrayStatus hurray_composite_set_destroy(HurrayCompositeSet **set);
 
 /* ---- Element types ---------------------------------------------------------------------------------------------- */
 

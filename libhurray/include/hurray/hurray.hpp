@@ -84,6 +84,9 @@ struct DestroyDescriptor {
         static_cast<void>(hurray_descriptor_destroy(descriptor));
     }
 };
+struct DestroyCompositeSet {
+    void operator()(HurrayCompositeSet* set) const noexcept { static_cast<void>(hurray_composite_set_destroy(&set)); }
+};
 struct DestroyTensorContext {
     void operator()(HurrayTensorContext* context) const noexcept {
         static_cast<void>(hurray_tensor_context_destroy(&context));
@@ -276,6 +279,13 @@ class Descriptor {
         });
     }
 
+    /// Every field as a JSON object: see hurray_descriptor_to_json.
+    [[nodiscard]] std::string to_json() const {
+        const std::vector<char> text = detail::read_entries<char>(
+            [this](char* out, uintptr_t* length) { return hurray_descriptor_to_json(handle_.get(), out, length); });
+        return {text.data(), text.size() - 1};
+    }
+
     [[nodiscard]] HurrayDescriptor* get() const noexcept { return handle_.get(); }
     [[nodiscard]] HurrayDescriptor* release() noexcept { return handle_.release(); }
 
@@ -283,6 +293,33 @@ class Descriptor {
     [[nodiscard]] const HurrayDescriptor* get_const() const noexcept { return handle_.get(); }
 
     std::unique_ptr<HurrayDescriptor, detail::DestroyDescriptor> handle_;
+};
+
+/// A composite head and its members, checked while they are put together, depth first: see hurray_composite_set_new.
+class CompositeSet {
+  public:
+    explicit CompositeSet(const Descriptor& head) {
+        HurrayCompositeSet* made = nullptr;
+        throw_if_failed(hurray_composite_set_new(head.get(), &made));
+        handle_.reset(made);
+    }
+    explicit CompositeSet(HurrayCompositeSet* handle) noexcept : handle_(handle) {}
+
+    /// Throws if `member` does not fit; the set is as before then.
+    void add(const Descriptor& member) { throw_if_failed(hurray_composite_set_add(handle_.get(), member.get())); }
+    /// Throws unless the set is complete.
+    void finish() const { throw_if_failed(hurray_composite_set_finish(handle_.get())); }
+    /// Those that were added, nested ones included.
+    [[nodiscard]] std::uint64_t member_count() const {
+        return detail::read_value(hurray_composite_set_member_count,
+                                  static_cast<const HurrayCompositeSet*>(handle_.get()));
+    }
+
+    [[nodiscard]] HurrayCompositeSet* get() const noexcept { return handle_.get(); }
+    [[nodiscard]] HurrayCompositeSet* release() noexcept { return handle_.release(); }
+
+  private:
+    std::unique_ptr<HurrayCompositeSet, detail::DestroyCompositeSet> handle_;
 };
 
 /// What a dense tensor in one buffer needs to be described. A plain value; the calls check it.
