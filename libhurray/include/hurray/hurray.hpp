@@ -435,3 +435,5 @@ class TensorContext {
 }
 
 }  // namespace hurray
+
+#include <hurray/files.hpp>
