@@ -11,7 +11,7 @@
  *  R2  Null. Every pointer is required unless its comment says "may be null". A required pointer that is null gives
  *      HURRAY_ERR_NULL_POINTER before anything else is looked at.
  *  R3  Outputs are written last, and only on success, except where the capacity pattern (R6) says otherwise.
- *  R4  Handles are opaque. What a *_new, *_from_ptr, *_decode, *_encode or *_start function made is destroyed exactly
+ *  R4  Handles are opaque. What a *_new, *_from_ptr, *_open_*, *_decode or *_start function made is destroyed exactly
  *      once. A handle may move between threads, but is used by one thread at a time; different handles are independent.
  *  R5  Borrowed pointers live as long as the handle that they came from, unless a comment says less.
  *  R6  Capacity pattern: the in/out length holds the capacity of the array, and the needed length afterwards, always.

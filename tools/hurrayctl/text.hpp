@@ -22,6 +22,9 @@ std::string hex(std::span<const std::uint8_t> bytes);
 /// As JSON carries bytes in protobuf's mapping.
 std::string base64(std::span<const std::uint8_t> bytes);
 
+/// `text`, which is UTF-8, with '?' for each control character: fit for a terminal, whoever wrote it.
+std::string printable(std::string_view text);
+
 /// Columns of a terminal that a UTF-8 text takes.
 std::size_t display_width(std::string_view text);
 

@@ -1,5 +1,7 @@
 #include "libhurray/container/file_writer.hpp"
 
+#include <fstream>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -73,6 +75,46 @@ Bytes rewritten(const Bytes& bytes) {
 TEST(FileWriter, WritesTheFileOfTheFormatsExamplesByteForByte) {
     const Bytes golden = test::load_golden_file(HURRAY_GOLDEN_FILES "/two_tensors.hrry.txt");
     EXPECT_EQ(rewritten(golden), golden);
+}
+
+/// The example of docs/files.md: lines of an offset, hexadecimal ("00 x 28": 28 times) and, behind three spaces, words.
+Bytes documented_example() {
+    std::ifstream document(HURRAY_SOURCE_DIR "/docs/files.md");
+    EXPECT_TRUE(document);
+    std::string line;
+    while (std::getline(document, line) && line != "### Example") {
+    }
+    while (std::getline(document, line) && line != "```") {
+    }
+    Bytes bytes;
+    while (std::getline(document, line) && line != "```") {
+        std::size_t used = 0;
+        bytes.resize(std::stoul(line, &used));
+        line = line.substr(used);
+        std::istringstream tokens(line.substr(0, line.find("   ")));
+        for (std::string token; tokens >> token;) {
+            if (token == "x") {
+                std::size_t times = 0;
+                tokens >> times;
+                bytes.insert(bytes.end(), times - 1, bytes.back());
+            } else {
+                bytes.push_back(static_cast<std::uint8_t>(std::stoul(token, nullptr, 16)));
+            }
+        }
+    }
+    return bytes;
+}
+
+TEST(FileWriter, WritesTheExampleOfTheDocumentByteForByte) {
+    Output output;
+    ASSERT_EQ(write(*output.writer, "a", {'a', 'b', 'c'}), "ok");
+    Value yes;
+    yes.boolean = true;
+    ASSERT_TRUE(output.writer->add_value("k", yes));
+    ASSERT_TRUE(output.writer->finish());
+    const Bytes written = test::contents(output.file);
+    EXPECT_EQ(written.size(), 4203U);
+    EXPECT_EQ(written, documented_example());
 }
 
 TEST(FileWriter, AFileWithoutAnythingIsAFile) {
