@@ -5,6 +5,7 @@
 
 #include "hurray.h"
 
+#include "libhurray/base/result.hpp"
 #include "libhurray/format/descriptor_error.hpp"
 
 /// The thread's last message, and the ways in which this library's functions fail.
@@ -27,5 +28,10 @@ void set_last_error(std::string_view message) noexcept;
 
 /// A descriptor, or the arguments for one, are wrong. May throw std::bad_alloc: call inside guard().
 [[nodiscard]] HurrayStatus fail(const char* function, const DescriptorError& error);
+
+/// A layer below said no.
+[[nodiscard]] inline HurrayStatus fail(const char* function, const Error& error) noexcept {
+    return fail(static_cast<HurrayStatus>(error.code), function, error.message);
+}
 
 }  // namespace hurray::abi

@@ -13,8 +13,8 @@ namespace hurray {
 
 /// Every way in which a descriptor can be wrong, by the name that the format gives it.
 ///
-/// The first group comes out of decoding, the second out of the checks beyond decoding, the third names rules that the
-/// format states without naming their violation.
+/// The first group comes out of decoding, the second out of the checks beyond decoding, the third out of checking a
+/// composite head against its members; the fourth names rules that the format states without naming their violation.
 enum class Fault : std::uint8_t {
     InvalidMagic,
     UnsupportedDescriptorVersion,
@@ -88,6 +88,13 @@ enum class Fault : std::uint8_t {
     LayoutIsVirtual,
     CompositeMemberParentShapeMismatch,
     CompositeMemberCountMismatch,
+
+    NotACompositeHead,
+    CompositeMemberTypeMismatch,
+    CompositeMemberFlagMismatch,
+    CompositeOverlayBaseNotFirst,
+    CompositePartitionOverlap,
+    CompositePartitionGap,
 
     MemoryClassNotOnDevice,
     BufferCountMismatch,

@@ -1,5 +1,5 @@
 /*
- * hurray.h - the C ABI of libhurray: buffers, buffer lists, tensor descriptors, tensor contexts.
+ * hurray.h - the C ABI of libhurray: buffers, buffer lists, tensor descriptors, tensor contexts, streams and files.
  *
  * Plain C99, usable from C++. The library has no threads and opens no socket; sharing tensors between processes is the
  * work of hurray_client.h, which hands out the handles of this header.
@@ -11,7 +11,7 @@
  *  R2  Null. Every pointer is required unless its comment says "may be null". A required pointer that is null gives
  *      HURRAY_ERR_NULL_POINTER before anything else is looked at.
  *  R3  Outputs are written last, and only on success, except where the capacity pattern (R6) says otherwise.
- *  R4  Handles are opaque. What a *_new, *_from_ptr, *_decode, *_encode or *_start function made is destroyed exactly
+ *  R4  Handles are opaque. What a *_new, *_from_ptr, *_open_*, *_decode or *_start function made is destroyed exactly
  *      once. A handle may move between threads, but is used by one thread at a time; different handles are independent.
  *  R5  Borrowed pointers live as long as the handle that they came from, unless a comment says less.
  *  R6  Capacity pattern: the in/out length holds the capacity of the array, and the needed length afterwards, always.
@@ -171,8 +171,9 @@ typedef struct HurrayBuffer HurrayBuffer;               /* one range of memory, 
 typedef struct HurrayBufferList HurrayBufferList;       /* buffers in the order of a descriptor's buffer table */
 typedef struct HurrayDescriptor HurrayDescriptor;       /* a decoded tensor descriptor; never changes */
 typedef struct HurrayTensorContext HurrayTensorContext; /* encoded descriptor + what runs when the tensor is let go */
-typedef struct HurrayReader HurrayReader;
-typedef struct HurrayWriter HurrayWriter;
+typedef struct HurrayCompositeSet HurrayCompositeSet;   /* a composite head and its members, checked together */
+typedef struct HurrayReader HurrayReader;               /* tensors that come out of a stream or file */
+typedef struct HurrayWriter HurrayWriter;               /* tensors that go into a stream or file */
 
 /* ---- Buffers ---------------------------------------------------------------------------------------------------- */
 
@@ -601,6 +602,208 @@ HURRAY_API HurrayStatus hurray_descriptor_builder_encode(const HurrayDescriptorB
                                                          uintptr_t *inout_len);
 /* A descriptor of those bytes, to be destroyed by hurray_descriptor_destroy. */
 HURRAY_API HurrayStatus hurray_descriptor_builder_build(const HurrayDescriptorBuilder *builder, HurrayDescriptor **out);
+/* Every field of the descriptor as a JSON object in UTF-8 (R6; the length counts the terminating null): what tools show and
+ * logs keep. Dynamic dimensions are null, floating-point values that JSON has no number for "nan", "inf" and "-inf". */
+HURRAY_API HurrayStatus hurray_descriptor_to_json(const HurrayDescriptor *descriptor, char *out_text,
+                                                  uintptr_t *inout_len);
+
+/* ---- Composite sets --------------------------------------------------------------------------------------------- */
+
+/* A composite tensor is a head without data and its members, tensors like any other. A set takes them in the order of
+ * streams and files, depth first: the head, then each member; a member that is a head itself is followed by its own
+ * members, as many as it counts, before the next one of the outer head. In messages members have the number in which they
+ * were added, from 0. At most eight heads are inside one another.
+ *
+ * Nothing of the descriptors is kept: they may be destroyed after each call. */
+
+/* HURRAY_ERR_INVALID_LAYOUT: `head` is no composite head, or a partition or overlay with a dynamic dimension. */
+HURRAY_API HurrayStatus hurray_composite_set_new(const HurrayDescriptor *head, HurrayCompositeSet **out);
+/* Adds the next member if it fits what is there; if not, the set is as before. HURRAY_ERR_INVALID_LAYOUT for a box outside
+ * the head, HURRAY_ERR_INTERNAL for every other rule of composites; the message names it. A nested head is checked as a whole
+ * with its last member. */
+HURRAY_API HurrayStatus hurray_composite_set_add(HurrayCompositeSet *set, const HurrayDescriptor *member);
+/* How many were added, nested ones included. */
+HURRAY_API HurrayStatus hurray_composite_set_member_count(const HurrayCompositeSet *set, uint64_t *out);
+/* Whether the set is complete: as many members as the head counts; those of a partition fill it and do not overlap; an
+ * overlay has a base. HURRAY_ERR_INTERNAL if not, and the set stays as it is. Boxes are sorted, so that slabs and grids
+ * of n members take about n log n steps; only boxes that all meet in every single dimension take n * n. */
+HURRAY_API HurrayStatus hurray_composite_set_finish(const HurrayCompositeSet *set);
+/* Writes null through `set`. `*set` may be null. */
+HURRAY_API HurrayStatus hurray_composite_set_destroy(HurrayCompositeSet **set);
+
+/* ---- Streams and files: reading --------------------------------------------------------------------------------- */
+
+/* Tensors outside memory have two forms. A stream is descriptor, buffers, descriptor, buffers, and so on, through anything
+ * that can be read. A file (".hrry") has names, an index for any order, and key-values. docs/files.md tells what is where.
+ *
+ * A reader goes from tensor to tensor: hurray_reader_next decodes a descriptor; the tensor's buffers are read after that,
+ * into memory of the caller's or of their own, or not at all. Nobody is believed: memory is allocated for what has come,
+ * never for what is announced. Messages name the tensor and the byte of the input. File descriptors stay the caller's: the
+ * library makes a duplicate. Calls block until there is something to read, also where the descriptor is non-blocking.
+ *
+ * Reading fails, whichever function it is in, with
+ * HURRAY_ERR_INVALID_MAGIC, _VERSION_MISMATCH, _INVALID_LAYOUT, _INVALID_TYPE, _INVALID_SYNC_MODE, _INTERNAL
+ *                                as hurray_descriptor_decode does; _INVALID_LAYOUT also for an input that ends too early
+ *                                or a file whose parts contradict each other
+ * HURRAY_ERR_LIMIT               something is larger than the options allow
+ * HURRAY_ERR_INVALID_ARGUMENT    the file descriptor
+ * HURRAY_ERR_INTERNAL            what else the system says */
+
+typedef struct HurrayReaderOptions {
+    uint32_t struct_size; /* sizeof(HurrayReaderOptions) */
+    uint8_t
+        producer_synced_only; /* 1: a tensor with another sync mode is HURRAY_ERR_INVALID_SYNC_MODE; for other hosts' */
+    uint8_t reserved[3];      /* 0 */
+    uint64_t max_descriptor_size; /* 0: 16 MiB */
+    uint64_t max_index_size;      /* of a file's index, and of its key-values; 0: 64 MiB each */
+    uint64_t max_tensor_size;     /* of all buffers of a tensor together; 0: any */
+} HurrayReaderOptions;
+
+/* Reads from where `fd` stands, and never further than the tensor that was asked for. `options` may be null. */
+HURRAY_API HurrayStatus hurray_reader_open_stream(int fd, const HurrayReaderOptions *options, HurrayReader **out);
+/* Reads index and key-values of the file. The position of `fd` does not matter and is left alone; the file must not be
+ * changed while it is read. HURRAY_ERR_UNSUPPORTED unless `fd` is a regular file (a memfd is). `options` may be null. */
+HURRAY_API HurrayStatus hurray_reader_open_file(int fd, const HurrayReaderOptions *options, HurrayReader **out);
+/* Writes null through `reader`. `*reader` may be null. */
+HURRAY_API HurrayStatus hurray_reader_destroy(HurrayReader **reader);
+
+/* Goes on to the next tensor; null behind the last one. In a file that is the order of the descriptors, so the members of a
+ * composite follow their head. A stream whose place was lost by a failure fails again with every call; in a file the
+ * tensor that failed is passed. */
+HURRAY_API HurrayStatus hurray_reader_next(HurrayReader *reader, HurrayDescriptor **out);
+
+/* Reads `len` bytes at `offset` of a buffer of the current tensor into `out`, which may be null with len 0.
+ * HURRAY_ERR_INDEX_OUT_OF_BOUNDS   no such buffer, or past its end
+ * HURRAY_ERR_INVALID_ARGUMENT      no current tensor; in a stream also: these bytes have passed, it is read front to back */
+HURRAY_API HurrayStatus hurray_reader_read(HurrayReader *reader, uint32_t buffer, uint64_t offset, void *out,
+                                           uint64_t len);
+/* Reads all buffers of the current tensor into memory of their own, which goes with the list. It is host memory, so the
+ * buffers are CPU, standard, producer-synced, wherever the descriptor says they once were; their alignment is the
+ * descriptor's, but at least 64 and at most 4096. */
+HURRAY_API HurrayStatus hurray_reader_read_buffers(HurrayReader *reader, HurrayBufferList **out);
+
+/* The rest is for files: HURRAY_ERR_UNSUPPORTED for streams. Names, keys and values are UTF-8 with a length, without a
+ * terminating null, borrowed from the reader (R5). */
+
+typedef struct HurrayFileInfo {
+    uint64_t byte_size;
+    uint64_t tensor_count;
+    uint64_t value_count;           /* key-values */
+    uint32_t flags;                 /* file_flags of the header */
+    uint32_t data_buffer_alignment; /* of the buffers in the file */
+    uint8_t version_major;
+    uint8_t version_minor;
+    uint8_t reserved[6]; /* 0 */
+} HurrayFileInfo;
+
+typedef struct HurrayFileEntry {
+    const char *name;
+    uint64_t name_len;
+    uint64_t descriptor_offset;
+    uint64_t descriptor_length;
+    uint64_t data_offset; /* of the first buffer */
+    uint64_t data_length; /* from there to the end of the last buffer */
+} HurrayFileEntry;
+
+HURRAY_API HurrayStatus hurray_reader_file_info(const HurrayReader *reader, HurrayFileInfo *out);
+/* What the index says of tensor `index`, in the order of the index; it is checked when the tensor is gone to.
+ * HURRAY_ERR_INDEX_OUT_OF_BOUNDS past the last one. */
+HURRAY_API HurrayStatus hurray_reader_entry(const HurrayReader *reader, uint64_t index, HurrayFileEntry *out);
+/* The number of the tensor with this name. HURRAY_ERR_NOT_FOUND if there is none. */
+HURRAY_API HurrayStatus hurray_reader_find(const HurrayReader *reader, const char *name, uint64_t name_len,
+                                           uint64_t *out);
+/* Makes tensor `index` the current one; hurray_reader_next goes on behind it. HURRAY_ERR_INDEX_OUT_OF_BOUNDS */
+HURRAY_API HurrayStatus hurray_reader_go_to(HurrayReader *reader, uint64_t index, HurrayDescriptor **out);
+/* The number of the current tensor. HURRAY_ERR_NOT_FOUND if there is none. */
+HURRAY_API HurrayStatus hurray_reader_current(const HurrayReader *reader, uint64_t *out);
+/* Where a buffer of the current tensor begins in the file, for those who map it. HURRAY_ERR_INDEX_OUT_OF_BOUNDS past the
+ * last one, HURRAY_ERR_NOT_FOUND without a current tensor. */
+HURRAY_API HurrayStatus hurray_reader_buffer_offset(const HurrayReader *reader, uint32_t buffer, uint64_t *out);
+
+/* Kinds of values. */
+#define HURRAY_VALUE_STRING 0x01
+#define HURRAY_VALUE_INT64 0x02
+#define HURRAY_VALUE_UINT64 0x03
+#define HURRAY_VALUE_FLOAT64 0x04
+#define HURRAY_VALUE_BOOL 0x05
+#define HURRAY_VALUE_BYTES 0x06
+#define HURRAY_VALUE_ARRAY 0x07
+
+/* One value. The fields that its kind does not have are 0. */
+typedef struct HurrayValue {
+    uint8_t kind;         /* HURRAY_VALUE_* */
+    uint8_t element_kind; /* array: of all its elements, any kind but array */
+    uint8_t boolean;      /* bool: 0 or 1 */
+    uint8_t reserved[5];  /* 0 */
+    int64_t int64;
+    uint64_t uint64;
+    double float64;
+    const uint8_t *data; /* string (UTF-8), bytes: the contents; array: its elements, encoded */
+    uint64_t length;     /* of `data`, in bytes */
+    uint64_t count;      /* array: elements */
+} HurrayValue;
+
+/* HURRAY_ERR_INDEX_OUT_OF_BOUNDS past the last one. */
+HURRAY_API HurrayStatus hurray_reader_value(const HurrayReader *reader, uint64_t index, const char **out_key,
+                                            uint64_t *out_key_len, HurrayValue *out_value);
+/* HURRAY_ERR_NOT_FOUND if there is no such key. */
+HURRAY_API HurrayStatus hurray_reader_find_value(const HurrayReader *reader, const char *key, uint64_t key_len,
+                                                 HurrayValue *out);
+/* Takes the first element off `array`, a value of kind array that a reader gave out. HURRAY_ERR_NOT_FOUND if none is left,
+ * HURRAY_ERR_INVALID_ARGUMENT if it is no such array. */
+HURRAY_API HurrayStatus hurray_value_take_element(HurrayValue *array, HurrayValue *out);
+
+/* ---- Streams and files: writing --------------------------------------------------------------------------------- */
+
+/* A writer writes front to back, in one pass; pipes and sockets will do. Everything is checked before the first byte of a
+ * tensor is written, so a refusal changes nothing. When writing itself fails, the output ends anywhere, and every later call
+ * fails again. A pipe that nobody reads any more raises SIGPIPE, as with any write; where that is ignored, it is
+ * HURRAY_ERR_CLOSED. Nothing is synced to disk: fsync is the caller's.
+ *
+ * Writing fails, whichever function it is in, with
+ * HURRAY_ERR_NO_SPACE, _LIMIT, _CLOSED, _INVALID_ARGUMENT, _INTERNAL   as the system says */
+
+typedef struct HurrayFileOptions {
+    uint32_t struct_size;           /* sizeof(HurrayFileOptions) */
+    uint32_t data_buffer_alignment; /* of buffers in the file: a power of two from 4096 to 2097152; 0: 4096 */
+    uint8_t sorted_index;           /* 1: the index is by name; 0: in the order of writing */
+    uint8_t reserved[7];            /* 0 */
+} HurrayFileOptions;
+
+HURRAY_API HurrayStatus hurray_writer_open_stream(int fd, HurrayWriter **out);
+/* Writes the header. A regular file has to be empty, since its end is looked for by readers. `options` may be null. */
+HURRAY_API HurrayStatus hurray_writer_open_file(int fd, const HurrayFileOptions *options, HurrayWriter **out);
+/* Ends the output: a file gets its index, without which it is none. Nothing can be written after that.
+ * HURRAY_ERR_INVALID_ARGUMENT if a composite head still lacks members. */
+HURRAY_API HurrayStatus hurray_writer_finish(HurrayWriter *writer);
+/* Does not finish. Writes null through `writer`. `*writer` may be null. */
+HURRAY_API HurrayStatus hurray_writer_destroy(HurrayWriter **writer);
+
+/* Writes a tensor: the descriptor in canonical form, and each buffer. The members of a composite are written behind its head.
+ *
+ * name     file: 1 to 65535 bytes of UTF-8, unlike any other; stream: null with name_len 0
+ * buffers  as many addresses in host memory as the descriptor has buffers, each with as many bytes as it says; may be null
+ *          if there are none, and so may be the address of an empty buffer
+ *
+ * HURRAY_ERR_INVALID_ARGUMENT   name
+ * HURRAY_ERR_ALREADY_EXISTS     the file has a tensor of that name
+ * HURRAY_ERR_INVALID_SYNC_MODE  a buffer that is not producer-synced: no event is kept with it
+ * HURRAY_ERR_INTERNAL           a ninth composite head inside one another (SubpavingNestingTooDeep) */
+HURRAY_API HurrayStatus hurray_writer_write(HurrayWriter *writer, const char *name, uint64_t name_len,
+                                            const HurrayDescriptor *descriptor, const void *const *buffers);
+/* The same with the buffers of a list. HURRAY_ERR_INVALID_ARGUMENT if they are not as many, or not as large, as the
+ * descriptor says; HURRAY_ERR_UNSUPPORTED if one is in memory that the host does not reach. */
+HURRAY_API HurrayStatus hurray_writer_write_list(HurrayWriter *writer, const char *name, uint64_t name_len,
+                                                 const HurrayDescriptor *descriptor, const HurrayBufferList *buffers);
+
+/* Files: keeps a value, which hurray_writer_finish writes, in the order of the calls. An array is one that a reader gave
+ * out. HURRAY_ERR_INVALID_ARGUMENT for key or value, HURRAY_ERR_ALREADY_EXISTS for the key, HURRAY_ERR_UNSUPPORTED for
+ * streams. */
+HURRAY_API HurrayStatus hurray_writer_add_value(HurrayWriter *writer, const char *key, uint64_t key_len,
+                                                const HurrayValue *value);
+/* The same with an array made of `count` elements, at least one, all of one kind. */
+HURRAY_API HurrayStatus hurray_writer_add_array(HurrayWriter *writer, const char *key, uint64_t key_len,
+                                                const HurrayValue *elements, uint64_t count);
 
 /* ---- Element types ---------------------------------------------------------------------------------------------- */
 

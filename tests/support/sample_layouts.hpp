@@ -45,7 +45,8 @@ class TiledPayload {
     /// A loan of this object.
     [[nodiscard]] Layout layout() const {
         ByteReader in(bytes_, 0);
-        const Layout layout = read_layout(in, static_cast<std::uint8_t>(LayoutTag::Tiled), rank_);
+        Layout layout;
+        read_layout(in, static_cast<std::uint8_t>(LayoutTag::Tiled), rank_, layout);
         HURRAY_CHECK(in.ok());
         return layout;
     }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "exit_codes.hpp"
+#include "file.hpp"
 #include "look.hpp"
 #include "metrics.hpp"
 #include "run.hpp"
@@ -73,6 +74,8 @@ int main(int argc, char** argv) try {
     hurrayctl::Look look;
     std::string pattern;
     std::string name;
+    hurrayctl::FileLook file;
+    std::string capsule;
     std::string metrics_socket;
 
     CLI::App app("Shows what hurrayd holds, and runs programs with a daemon of their own.", "hurrayctl");
@@ -94,8 +97,13 @@ int main(int argc, char** argv) try {
     list.add_option("PATTERN", pattern, "A name, or a prefix that ends in '/'; default: all");
     add_json(list);
     list.fallthrough();
-    CLI::App& inspect = *app.add_subcommand("inspect", "Show all that is known of a capsule");
-    inspect.add_option("NAME", name, "Its name")->required();
+    CLI::App& inspect = *app.add_subcommand("inspect", "Show all that is known of a capsule, or what is in a file");
+    CLI::Option& any = *inspect.add_option("NAME", name, "A capsule's name; or, if it ends in .hrry, a file's path");
+    CLI::Option& by_name = *inspect.add_option("--capsule", capsule, "A capsule's name, whatever it ends in");
+    CLI::Option& by_path = *inspect.add_option("--file", file.path, "A file's path, whatever it ends in");
+    by_name.type_name("NAME")->excludes(&any)->excludes(&by_path);
+    by_path.type_name("PATH")->excludes(&any);
+    inspect.add_option("--tensor", file.tensor, "Of a file: show all of this tensor")->type_name("NAME");
     add_json(inspect);
     inspect.fallthrough();
     CLI::App& status = *app.add_subcommand("status", "Show the daemon's counters");
@@ -138,7 +146,22 @@ int main(int argc, char** argv) try {
         return hurrayctl::list(look, pattern);
     }
     if (inspect) {
-        return hurrayctl::inspect(look, name);
+        if (name.empty() && capsule.empty() && file.path.empty()) {
+            std::cerr << "hurrayctl: inspect what? hurrayctl inspect NAME, or hurrayctl inspect FILE.hrry\n";
+            return hurrayctl::kUsage;
+        }
+        if (hurrayctl::is_file_argument(name)) {
+            file.path = name;
+        }
+        if (!file.path.empty()) {
+            file.json = look.json;
+            return hurrayctl::inspect_file(file);
+        }
+        if (!file.tensor.empty()) {
+            std::cerr << "hurrayctl: --tensor is for files; a capsule is one tensor\n";
+            return hurrayctl::kUsage;
+        }
+        return hurrayctl::inspect(look, capsule.empty() ? name : capsule);
     }
     if (metrics) {
         if (look.json) {

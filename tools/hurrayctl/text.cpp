@@ -97,6 +97,21 @@ std::string closest(std::string_view word, std::span<const std::string> choices)
     return best;
 }
 
+std::string printable(std::string_view text) {
+    std::string result;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        const auto byte = static_cast<unsigned char>(text[i]);
+        const auto next = i + 1 < text.size() ? static_cast<unsigned char>(text[i + 1]) : 0U;
+        if (byte == 0xc2 && next >= 0x80 && next < 0xa0) {  // U+0080 to U+009F
+            result += '?';
+            ++i;
+        } else {
+            result += byte < 0x20 || byte == 0x7f ? '?' : text[i];
+        }
+    }
+    return result;
+}
+
 std::size_t display_width(std::string_view text) {
     std::size_t width = 0;
     for (std::size_t i = 0; i < text.size();) {

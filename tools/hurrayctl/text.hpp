@@ -25,6 +25,9 @@ std::string base64(std::span<const std::uint8_t> bytes);
 /// The choice that somebody meant who typed `word`: one that begins with it, or is at most two letters away; else empty.
 std::string closest(std::string_view word, std::span<const std::string> choices);
 
+/// `text`, which is UTF-8, with '?' for each control character: fit for a terminal, whoever wrote it.
+std::string printable(std::string_view text);
+
 /// Columns of a terminal that a UTF-8 text takes.
 std::size_t display_width(std::string_view text);
 

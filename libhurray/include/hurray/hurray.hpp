@@ -103,6 +103,10 @@ struct DestroyDescriptorBuilder {
         static_cast<void>(hurray_descriptor_builder_destroy(&builder));
     }
 };
+
+struct DestroyCompositeSet {
+    void operator()(HurrayCompositeSet* set) const noexcept { static_cast<void>(hurray_composite_set_destroy(&set)); }
+};
 struct DestroyTensorContext {
     void operator()(HurrayTensorContext* context) const noexcept {
         static_cast<void>(hurray_tensor_context_destroy(&context));
@@ -453,6 +457,13 @@ class Descriptor {
         });
     }
 
+    /// Every field as a JSON object: see hurray_descriptor_to_json.
+    [[nodiscard]] std::string to_json() const {
+        const std::vector<char> text = detail::read_entries<char>(
+            [this](char* out, uintptr_t* length) { return hurray_descriptor_to_json(handle_.get(), out, length); });
+        return {text.data(), text.size() - 1};
+    }
+
     [[nodiscard]] HurrayDescriptor* get() const noexcept { return handle_.get(); }
     [[nodiscard]] HurrayDescriptor* release() noexcept { return handle_.release(); }
 
@@ -665,6 +676,33 @@ class DescriptorBuilder {
     std::unique_ptr<HurrayDescriptorBuilder, detail::DestroyDescriptorBuilder> handle_;
 };
 
+/// A composite head and its members, checked while they are put together, depth first: see hurray_composite_set_new.
+class CompositeSet {
+  public:
+    explicit CompositeSet(const Descriptor& head) {
+        HurrayCompositeSet* made = nullptr;
+        throw_if_failed(hurray_composite_set_new(head.get(), &made));
+        handle_.reset(made);
+    }
+    explicit CompositeSet(HurrayCompositeSet* handle) noexcept : handle_(handle) {}
+
+    /// Throws if `member` does not fit; the set is as before then.
+    void add(const Descriptor& member) { throw_if_failed(hurray_composite_set_add(handle_.get(), member.get())); }
+    /// Throws unless the set is complete.
+    void finish() const { throw_if_failed(hurray_composite_set_finish(handle_.get())); }
+    /// Those that were added, nested ones included.
+    [[nodiscard]] std::uint64_t member_count() const {
+        return detail::read_value(hurray_composite_set_member_count,
+                                  static_cast<const HurrayCompositeSet*>(handle_.get()));
+    }
+
+    [[nodiscard]] HurrayCompositeSet* get() const noexcept { return handle_.get(); }
+    [[nodiscard]] HurrayCompositeSet* release() noexcept { return handle_.release(); }
+
+  private:
+    std::unique_ptr<HurrayCompositeSet, detail::DestroyCompositeSet> handle_;
+};
+
 /// What a dense tensor in one buffer needs to be described. A plain value; the calls check it.
 struct DenseDescriptor {
     ElementType element_type = ElementType::Float32;
@@ -813,3 +851,5 @@ inline void store_element(ElementType type, std::span<std::uint8_t> bytes, std::
 }
 
 }  // namespace hurray
+
+#include <hurray/files.hpp>

@@ -18,14 +18,16 @@ const std::map<std::string, std::vector<std::string>> kAllowed{
     {"include", {"hurray.h", "hurray/"}},
     {"base", {"libhurray/base/", "tl/expected.hpp"}},
     {"format", {"libhurray/base/", "libhurray/format/", "hurray/types.hpp", "tl/expected.hpp"}},
+    {"container", {"libhurray/base/", "libhurray/format/", "libhurray/container/", "boost/crc.hpp", "tl/expected.hpp"}},
     {"abi",
-     {"libhurray/base/", "libhurray/format/", "libhurray/abi/", "hurray.h", "hurray/types.hpp",
+     {"libhurray/base/", "libhurray/format/", "libhurray/container/", "libhurray/abi/", "hurray.h", "hurray/types.hpp",
       "sanitizer/asan_interface.h"}},
 };
 
 /// A standard header has no folder and no extension; of libc we use these.
 bool is_standard(const std::string& header) {
-    static const std::set<std::string> libc{"poll.h", "pthread.h", "stddef.h", "stdint.h", "unistd.h"};
+    static const std::set<std::string> libc{"fcntl.h",  "poll.h",     "pthread.h",   "stddef.h",
+                                            "stdint.h", "sys/stat.h", "sys/types.h", "unistd.h"};
     return header.find_first_of("/.") == std::string::npos || libc.count(header) == 1;
 }
 
