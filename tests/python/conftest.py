@@ -3,6 +3,7 @@
 import gc
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import textwrap
@@ -18,6 +19,8 @@ PATIENCE_S = 60  # a watchdog, for slow machines; nothing waits this long unless
 def pytest_configure(config):
     if "HURRAY_SOCKET" not in os.environ:
         raise pytest.UsageError("there is no daemon to test with: hurrayctl run -- python -m pytest tests/python")
+    # Where the tests run in the background of a script, Ctrl-C is ignored, and programs would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
