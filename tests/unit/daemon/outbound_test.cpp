@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <fcntl.h>
@@ -529,7 +530,12 @@ TEST_F(OutboundTest, PacketOverTheUsersDescriptorsInFlightIsTriedAgain) {
     send(b, 1);
     EXPECT_EQ(arrived(b), (Ids{1})) << "who needs no descriptor is not concerned";
     EXPECT_EQ(arrived(a).back(), 2u) << "what has no descriptor passes";
-    outbound.spoke(a);
+    // The kernel counts for the whole user, and other tests of that user may have descriptors on their way just now.
+    const auto watchdog = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (outbound.has_refused() && std::chrono::steady_clock::now() < watchdog) {
+        outbound.spoke(a);
+        std::this_thread::yield();
+    }
     EXPECT_FALSE(outbound.has_refused());
     EXPECT_EQ(arrived(a), (Ids{7}));
     ::setrlimit(RLIMIT_NOFILE, &before);
