@@ -24,21 +24,21 @@ fi
 
 scratch=$2 folder=$3 root=$4
 if [[ -n $root ]]; then
-    cp -a "$root" "$scratch/root"
+    cp -a "$root" "$scratch/debian"
 else
     # shellcheck source=/dev/null
     suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
-    # This machine's own mirror: `deb [OPTIONS] URL SUITE ...` or `URIs: URL`.
+    # This machine's own mirror, or else what debootstrap takes: `deb [OPTIONS] URL SUITE ...` or `URIs: URL`.
     mirror=$(sed -nE 's,^(deb|URIs:)[ \t]+(\[[^]]*\][ \t]+)?(https?://[^ ]+/debian/?)([ \t].*)?$,\3,p' \
         /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null | sed -n 1p || true)
     echo "-- debootstrap $suite"
-    debootstrap --variant=minbase "$suite" "$scratch/root" "${mirror:-http://deb.debian.org/debian}" >"$scratch/log" || {
+    debootstrap --variant=minbase "$suite" "$scratch/debian" ${mirror:+"$mirror"} >"$scratch/log" || {
         tail -n 20 "$scratch/log"
         echo "SKIPPED: debootstrap can't make a Debian here"
         exit 77
     }
 fi
-root=$scratch/root
+root=$scratch/debian
 mount -t proc proc "$root/proc"
 mount --rbind /dev "$root/dev"
 mount -t tmpfs tmpfs "$root/run"

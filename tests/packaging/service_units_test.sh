@@ -41,7 +41,7 @@ systemd-analyze security --no-pager --offline=true --threshold=8 "$system/hurray
     fail "too exposed: $(cat "$scratch/security")"
 tail -n 1 "$scratch/security"
 
-mkdir -p "$scratch/root/etc"
-systemd-sysusers --dry-run --root="$scratch/root" "$prefix/lib/sysusers.d/hurray.conf" >"$scratch/sysusers" 2>&1 ||
+mkdir -p "$scratch/host/etc"
+systemd-sysusers --dry-run --root="$scratch/host" "$prefix/lib/sysusers.d/hurray.conf" >"$scratch/sysusers" 2>&1 ||
     fail "$(cat "$scratch/sysusers")"
 grep -q "Creating user 'hurray'" "$scratch/sysusers" || fail "no user hurray: $(cat "$scratch/sysusers")"
