@@ -20,4 +20,9 @@ inline constexpr const char* kNoDescriptorsLeftNote =
     "the undefined behaviour sanitizer opens a pipe to look at an object's type, and reports a false one when no "
     "descriptor is left";
 
+/// Why tests that fork while other threads allocate are skipped then.
+inline constexpr const char* kNoForkBesideThreadsNote =
+    "the address sanitizer of gcc 12 does not take its allocator's locks over a fork: a child may wait for ever for a "
+    "lock of a thread that it does not have";
+
 }  // namespace hurray::test
