@@ -34,7 +34,8 @@ inline constexpr std::size_t kMaxBuffers = 255;
 inline constexpr std::size_t kMaxCursorBytes = 1024;
 /// Leases that one Release may name: as many as surely fit a packet.
 inline constexpr std::size_t kMaxReleaseLeases = 4096;
-/// Capsules of one group: as many as have surely room for their versions in a GroupReply.
+/// Capsules of one group: as many as have surely room for their versions in a GroupReply. The commit of so many is one step of
+/// the daemon, of about ten milliseconds.
 inline constexpr std::size_t kMaxGroupMembers = 4096;
 /// Groups that a session may have begun and not ended.
 inline constexpr std::size_t kMaxOpenGroups = 64;
