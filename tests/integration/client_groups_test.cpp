@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -106,6 +107,40 @@ TEST_F(ClientGroups, GroupThatIsNotOpenIsNotFound) {
     EXPECT_EQ(status_of([&] { group.commit(); }), HURRAY_ERR_INVALID_ARGUMENT) << "it has ended";
     EXPECT_EQ(status_of([&] { publish(consumer, "late", 1, 1, into(producer.begin_group())); }), HURRAY_ERR_NOT_FOUND)
         << "a group is its client's";
+}
+
+TEST_F(ClientGroups, RefusedCommitNamesTheMemberAndLeavesTheGroupOpen) {
+    if (::geteuid() != 0) {
+        GTEST_SKIP() << "needs root to connect as two other users";
+    }
+    ASSERT_EQ(::chmod(daemon_.socket_path().c_str(), 0666), 0);
+    ASSERT_EQ(::chmod(daemon_.socket_path().substr(0, daemon_.socket_path().rfind('/')).c_str(), 0755), 0);
+    const auto connect_as = [this](uid_t uid) {  // who connects counts, not who it is later
+        EXPECT_EQ(::seteuid(uid), 0);
+        Client client = connect();
+        EXPECT_EQ(::seteuid(0), 0);
+        return client;
+    };
+    Client alice = connect_as(54321);
+    Client bob = connect_as(54322);
+    EventLog log;
+    Group group = alice.begin_group();
+    publish(alice, "pair/0", 1, 10, into(group, log));
+    const CapsuleInfo taken = publish(alice, "pair/1", 1, 11, into(group, log));
+    publish(bob, "pair/1", 1, 12);
+
+    std::string message;
+    EXPECT_EQ(status_of([&] { group.commit(); }, &message), HURRAY_ERR_ALREADY_EXISTS);
+    EXPECT_NE(message.find("\"pair/1\", which belongs to another user by now"), std::string::npos) << message;
+    EXPECT_EQ(status_of([&] { alice.attach("pair/0"); }), HURRAY_ERR_NOT_FOUND);
+    EXPECT_EQ(alice.published(taken.capsule).version, 0U);
+
+    alice.withdraw(taken.capsule);
+    group.commit();
+    EXPECT_EQ(alice.attach("pair/0").elements<std::uint32_t>()[0], 10U);
+    ASSERT_TRUE(log.wait_for(HURRAY_EVENT_ENDED));
+    EXPECT_EQ(log.count(HURRAY_EVENT_ENDED), 1U) << "of the one that was withdrawn";
+    EXPECT_EQ(bob.attach("pair/1").elements<std::uint32_t>()[0], 12U);
 }
 
 TEST_F(ClientGroups, NumbersAreNeverUsedTwiceByAClient) {
