@@ -21,17 +21,17 @@
 #include "tests/fuzz/descriptor_checks.hpp"
 #include "tests/fuzz/fuzz_input.hpp"
 #include "tests/fuzz/fuzz_target.hpp"
-#include "tests/fuzz/plain_descriptor.hpp"
+#include "tests/support/plain_descriptor.hpp"
 
 namespace {
 
-using hurray::fuzz::Bytes;
 using hurray::fuzz::DescriptorHandle;
 using hurray::fuzz::FuzzInput;
-using hurray::fuzz::PlainDescriptor;
-using hurray::fuzz::put;
-using hurray::fuzz::put_all;
-using hurray::fuzz::put_zeros;
+using hurray::test::Bytes;
+using hurray::test::PlainDescriptor;
+using hurray::test::put;
+using hurray::test::put_all;
+using hurray::test::put_zeros;
 
 constexpr std::size_t kMostSteps = 64;
 constexpr std::size_t kMostBuffers = 600;

@@ -8,7 +8,7 @@
 
 #include "libhurray/format/little_endian.hpp"
 
-namespace hurray::fuzz {
+namespace hurray::test {
 
 using Bytes = std::vector<std::uint8_t>;
 
@@ -34,7 +34,8 @@ inline void put_zeros(Bytes& bytes, std::size_t count) { bytes.resize(bytes.size
 /// A descriptor by the tables of the written format: its parts one after the other, whatever they mean. What an encoder is
 /// compared with, so nothing of the library's own is in it.
 struct PlainDescriptor {
-    std::uint8_t type_tag = 0;
+    std::uint8_t version_minor = 0;
+    std::uint8_t type_tag = 0x03;
     std::vector<std::uint64_t> shape;
     std::uint64_t byte_offset = 0;
     std::uint8_t layout_tag = 0x01;
@@ -48,7 +49,7 @@ struct PlainDescriptor {
     std::optional<Bytes> composite_member;
 
     [[nodiscard]] Bytes encode() const {
-        Bytes bytes = {'H', 'R', 'R', 'Y', 1, 0};
+        Bytes bytes = {'H', 'R', 'R', 'Y', 1, version_minor};
         put(bytes, std::uint32_t{0});  // the length, when it is known
         put(bytes, flags(), type_tag, layout_tag, static_cast<std::uint32_t>(shape.size()));
         put_all(bytes, shape);
@@ -75,4 +76,4 @@ struct PlainDescriptor {
     }
 };
 
-}  // namespace hurray::fuzz
+}  // namespace hurray::test
