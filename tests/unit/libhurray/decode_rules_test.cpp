@@ -363,8 +363,8 @@ TEST(DecodeRules, StatisticsHaveSixGroupsAndReservedBytes) {
         return fault_of(plain);
     };
     Bytes all(72, 0xFF);
-    for (const std::size_t zero : {1, 2, 3, 4, 5, 6, 7, 68, 69, 70, 71}) {
-        all[zero] = 0;
+    for (const int zero : {1, 2, 3, 4, 5, 6, 7, 68, 69, 70, 71}) {
+        all[static_cast<std::size_t>(zero)] = 0;
     }
     all[0] = 0x3F;
     EXPECT_EQ(fault(all), "");
@@ -397,7 +397,7 @@ TEST(DecodeRules, PrivateTypesArePackedAsTheirWidthSays) {
                 << width << ", " << packing;
         }
     }
-    for (const std::size_t offset : {10, 11, 18, 19}) {
+    for (const std::size_t offset : {10U, 11U, 18U, 19U}) {
         EXPECT_EQ(extension_fault(with(section(8, 1), offset, 1)), "ReservedBytesNonZero") << offset;
         EXPECT_EQ(extension_fault(with(section(8, 2), offset, 1)), "ExtensionTypePackingInvalid") << offset;
     }

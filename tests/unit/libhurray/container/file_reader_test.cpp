@@ -268,8 +268,8 @@ TEST(FileReader, AnEntryIsCheckedWhenItsTensorIsGoneTo) {
     EXPECT_EQ(changed_entry([](Bytes&) {}), "ok");
     const std::string place = "tensor weights, byte 64 of the file: ";
     EXPECT_EQ(
-        changed_entry([](Bytes& b) { put(b, kFirstEntry + 9, std::uint64_t{65}); }),
-        "tensor weights, byte 65 of the file: its descriptor of 61 bytes is not at a multiple of 8 between header "
+        changed_entry([](Bytes& b) { put(b, kFirstEntry + 9, std::uint64_t{68}); }),
+        "tensor weights, byte 68 of the file: its descriptor of 61 bytes is not at a multiple of 8 between header "
         "and trailer");
     EXPECT_NE(changed_entry([](Bytes& b) { put(b, kFirstEntry + 9, UINT64_MAX - 7); }).find("not at a multiple of 8"),
               std::string::npos);
