@@ -39,6 +39,7 @@ void decode_and_write_twice(Decode decode, std::span<const std::byte> input, std
 
 }  // namespace
 
+// Of a message that repeats a field of two bytes, each becomes a struct with strings, in a vector that grows.
 const hurray::fuzz::MemoryLimit hurray::fuzz::kMemoryLimit = {4096, 64, 128};
 
 void hurray::fuzz::run_input(std::span<const std::uint8_t> input) {

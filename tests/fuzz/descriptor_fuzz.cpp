@@ -1,5 +1,5 @@
 // Any bytes: decoding reads nothing outside them, in C++ and through the C ABI, and what it accepts survives being encoded and
-// decoded again, from the view, as a value, and from the handle.
+// decoded again, from the view, as a value, and from the handle, and can be shown.
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -46,9 +46,30 @@ DescriptorHandle decode_through_c(std::span<const std::uint8_t> input,
     return handle;
 }
 
+/// What is shown of a descriptor, and what is worked out from it.
+std::vector<std::uint8_t> json_of(const HurrayDescriptor* handle) {
+    const auto json = hurray::fuzz::write_all([&](std::uint8_t* out, std::uintptr_t* length) {
+        return hurray_descriptor_to_json(handle, reinterpret_cast<char*>(out), length);
+    });
+    HURRAY_CHECK(json.status == HURRAY_OK && json.bytes.back() == 0);
+    return json.bytes;
+}
+
+void ask_for_sizes(const HurrayDescriptor* handle, std::size_t buffer_count) {
+    std::uint32_t bits = 0;
+    static_cast<void>(hurray_descriptor_element_bits(handle, &bits));
+    std::uint64_t size = 0;
+    for (std::uint32_t i = 0; i < buffer_count; ++i) {
+        static_cast<void>(hurray_descriptor_buffer_size(handle, i, &size));
+    }
+    HURRAY_CHECK(hurray_descriptor_buffer_size(handle, static_cast<std::uint32_t>(buffer_count), &size) ==
+                 HURRAY_ERR_INDEX_OUT_OF_BOUNDS);
+}
+
 }  // namespace
 
-const hurray::fuzz::MemoryLimit hurray::fuzz::kMemoryLimit = {4096, 8, 24};
+// An entry of the buffer table has sixteen bytes, and a hundred as JSON, of which there are several copies.
+const hurray::fuzz::MemoryLimit hurray::fuzz::kMemoryLimit = {16384, 32, 96};
 
 void hurray::fuzz::run_input(std::span<const std::uint8_t> input) {
     const auto view = hurray::decode_descriptor(input);
@@ -57,6 +78,7 @@ void hurray::fuzz::run_input(std::span<const std::uint8_t> input) {
         return;
     }
     look_at_everything(*view);
+    ask_for_sizes(handle.get(), view->buffers.size());
     const auto canonical = canonical_bytes(*view);
     HURRAY_CHECK(hurray::DescriptorValue::of(*view).encode() == canonical);
     HURRAY_CHECK(write_all([&](std::uint8_t* out, std::uintptr_t* length) {
@@ -65,4 +87,5 @@ void hurray::fuzz::run_input(std::span<const std::uint8_t> input) {
     const auto again = hurray::decode_descriptor(canonical);
     HURRAY_CHECK(again.has_value());
     HURRAY_CHECK(canonical_bytes(*again) == canonical);
+    HURRAY_CHECK(json_of(decode_through_c(canonical, again).get()) == json_of(handle.get()));
 }

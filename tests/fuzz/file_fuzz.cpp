@@ -65,6 +65,7 @@ void compare(FileReader& original, std::span<const std::uint8_t> bytes) {
 
 }  // namespace
 
+// Where a tensor has buffers of a byte, each takes a page of memory, twice at the end, and one in the file that is written.
 const hurray::fuzz::MemoryLimit hurray::fuzz::kMemoryLimit = {65536, 16, 1024};
 
 void hurray::fuzz::run_input(std::span<const std::uint8_t> input) {

@@ -518,6 +518,7 @@ class World : private hurrayd::Outbound::Listener {
 
 }  // namespace
 
+// Quotas limit what peers make the daemon keep, however long the script is.
 const hurray::fuzz::MemoryLimit hurray::fuzz::kMemoryLimit = {std::size_t{4} << 20, 0, 0};
 
 void hurray::fuzz::run_input(std::span<const std::uint8_t> input) {

@@ -54,6 +54,7 @@ void skip_through(std::span<const std::uint8_t> bytes) {
 
 }  // namespace
 
+// The first chunk of a buffer; and a page for a buffer of a byte.
 const hurray::fuzz::MemoryLimit hurray::fuzz::kMemoryLimit = {65536, 16, 1024};
 
 void hurray::fuzz::run_input(std::span<const std::uint8_t> input) {
