@@ -28,12 +28,10 @@ void decode_and_write_twice(Decode decode, std::span<const std::byte> input, std
     if (!first) {
         return;
     }
-    std::string once;
-    encode(*first, once);
+    std::string once = encoded(*first);
     const auto second = decode(bytes_of(once), fd_count);
     HURRAY_CHECK(second.has_value());
-    std::string twice;
-    encode(*second, twice);
+    std::string twice = encoded(*second);
     HURRAY_CHECK(once == twice);
 }
 

@@ -330,8 +330,7 @@ class World : private hurrayd::Outbound::Listener {
     /// Encodes a request, and spoils it now and then.
     void send(Peer& peer, wire::RequestMessage message, Script& script, std::vector<std::size_t> kinds = {},
               std::optional<std::uint64_t> timeout_ms = {}) {
-        std::string bytes;
-        wire::encode(wire::Request{peer.next_request++, timeout_ms, std::move(message)}, bytes);
+        std::string bytes = wire::encoded(wire::Request{peer.next_request++, timeout_ms, std::move(message)});
         const std::uint8_t spoil = script.byte();
         switch (spoil) {
             case 255:
