@@ -163,8 +163,7 @@ void Dispatcher::publish(const Peer& peer, std::uint64_t request_id, wire::Publi
     std::vector<wire::FileIdentity> files;
     files.reserve(publish.segments.size());
     for (std::size_t i = 0; i < publish.segments.size(); ++i) {
-        const auto checked = wire::check_segment(received.fds[i].get(), publish.segments[i],
-                                                 "publish.segments[" + std::to_string(i) + "]");
+        const auto checked = wire::check_segment(received.fds[i].get(), publish.segments[i], {"publish.segments", i});
         if (!checked) {
             return refuse(checked.error());
         }
