@@ -14,6 +14,7 @@ void Registry::check_consistency() const {
     }
     std::map<std::uint32_t, Totals> uses;
     std::uint64_t leases = 0;
+    std::size_t staged = 0;
     std::size_t with_deadline = 0;
     std::size_t exact = 0;
 
@@ -54,7 +55,8 @@ void Registry::check_consistency() const {
                 HURRAY_CHECK(current == nullptr || !sees(session, *current) || !satisfies(*current, waiter.attach));
             } else {
                 const auto known = capsules_.find(std::get<wire::CapsuleId>(waiter.attach.what));
-                HURRAY_CHECK(known == capsules_.end() || !sees(session, known->second));
+                HURRAY_CHECK(known == capsules_.end() || !sees(session, known->second) ||
+                             known->second.group != nullptr);
             }
         }
 
@@ -67,7 +69,22 @@ void Registry::check_consistency() const {
         }
         HURRAY_CHECK(session.snapshots == snapshots);
         for (const Capsule& capsule : session.capsules) {
-            HURRAY_CHECK(capsule.producer == &session);
+            HURRAY_CHECK(capsule.producer == &session && capsule.group == nullptr);
+        }
+
+        HURRAY_CHECK(session.groups.size() <= wire::kMaxOpenGroups);
+        for (const auto& [group_number, group] : session.groups) {
+            HURRAY_CHECK(group.number == group_number && group.size <= wire::kMaxGroupMembers);
+            HURRAY_CHECK(group.members.size() == group.size);
+            std::size_t named = 0;
+            for (const Capsule& member : group.members) {
+                HURRAY_CHECK(member.producer == &session && member.group == &group);
+                const std::string& name = member.publication.request.name;
+                named += name.empty() ? 0 : 1;
+                HURRAY_CHECK(group.names.contains(name) == !name.empty());
+            }
+            HURRAY_CHECK(group.names.size() == named);
+            staged += group.size;
         }
     }
     HURRAY_CHECK(deadlines_.size() == with_deadline && exact_waiters_.size() == exact);
@@ -77,10 +94,19 @@ void Registry::check_consistency() const {
         HURRAY_CHECK(!shelf.empty());
         shelved += shelf.size();
     }
-    HURRAY_CHECK(shelved == capsules_.size() && everything_.size() == capsules_.size());
+    HURRAY_CHECK(shelved + staged == capsules_.size() && everything_.size() == shelved);
     std::uint64_t held = 0;
     for (const auto& [id, capsule] : capsules_) {
         HURRAY_CHECK(capsule.id == id && capsule.version < next_version_);
+        Totals& use = uses[id.uid];
+        ++use.capsules;
+        use.bytes += capsule.segment_bytes;
+        use.descriptors += capsule.publication.stored.size();
+        if (capsule.group != nullptr) {
+            ++use.staged;
+            HURRAY_CHECK(capsule.version == 0 && capsule.open_leases == 0 && !capsule.retired);
+            continue;
+        }
         const std::pair<std::string_view, std::uint64_t> place{capsule.name->first, capsule.version};
         const auto shelf = shelves_.find(id.uid);
         HURRAY_CHECK(shelf != shelves_.end() && shelf->second.contains(place) && everything_.contains(place));
@@ -93,11 +119,6 @@ void Registry::check_consistency() const {
         HURRAY_CHECK(capsule.producer != nullptr || capsule.retired);
         const bool is_current = capsule.name->second.current == &capsule;
         HURRAY_CHECK(is_current == (!capsule.retired && !capsule.name->first.empty()));
-
-        Totals& use = uses[id.uid];
-        ++use.capsules;
-        use.bytes += capsule.segment_bytes;
-        use.descriptors += capsule.publication.stored.size();
     }
     HURRAY_CHECK(held == leases);
 
@@ -109,7 +130,7 @@ void Registry::check_consistency() const {
             ++uses[name.owner].names;
         }
     }
-    HURRAY_CHECK(versions == capsules_.size());
+    HURRAY_CHECK(versions == shelved);
 
     // Who has nothing is not on the books.
     for (const auto& [uid, use] : uses_) {

@@ -224,7 +224,7 @@ class Attacker {
     wire::CapsuleId capsule() { return {static_cast<std::uint32_t>(::geteuid()), known_.at(below(known_.size()))}; }
 
     std::string request(Peer& peer, std::vector<int>& fds) {
-        switch (below(10)) {
+        switch (below(11)) {
             case 0:
             case 1:
             case 2: {
@@ -234,6 +234,7 @@ class Attacker {
                 publish.descriptor = descriptor_;
                 publish.segments = {{1, true, wire::Memory::Reusable, 4096, 0}};
                 publish.placements = {{0, below(4) == 0 ? random_() : 0}};
+                publish.group = below(2) == 0 ? below(4) : 0;
                 known_.at(below(known_.size())) = publish.capsule;
                 fds.push_back(descriptors_.good());
                 return encoded(peer, std::move(publish));
@@ -260,6 +261,8 @@ class Attacker {
                 return encoded(peer, wire::List{below(2) == 0 ? "" : "hostile/", std::string(below(20), 'c'), 0, true});
             case 8:
                 return encoded(peer, wire::Watch{below(8), "hostile/"});
+            case 9:
+                return encoded(peer, wire::Group{below(4), static_cast<wire::Group::Action>(below(4))});
             default:
                 return encoded(peer, wire::StatusRequest{});
         }

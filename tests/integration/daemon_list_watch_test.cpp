@@ -94,7 +94,14 @@ TEST_F(ListWatch, EverythingIsCountedBackToNothing) {
         consumer.send(wire::Attach{2, "b", wire::Which::Latest, 0, 0});
         consumer.call<wire::Done>(wire::Watch{1, ""});
         const auto held = daemon.held();
-        EXPECT_EQ(held.totals, (hurrayd::Registry::Totals{2, 2, 1, 8192, 1, 1, 1, 2}));
+        EXPECT_EQ(held.totals, (hurrayd::Registry::Totals{.clients = 2,
+                                                          .capsules = 2,
+                                                          .names = 1,
+                                                          .bytes = 8192,
+                                                          .leases = 1,
+                                                          .waiting = 1,
+                                                          .watches = 1,
+                                                          .descriptors = 2}));
         EXPECT_EQ(held.segments, 2u);
     }
     daemon.wait_until([&](const hurrayd::Server::Held& held) { return held == before; });
