@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include <sys/random.h>
@@ -110,11 +111,13 @@ Result<Publisher::Published> Publisher::publish(Connection& connection, std::spa
     }
     Connection::CallOptions options;
     options.interruptible = false;  // answered at once; giving up in between would leave it open who owns the memory
+    std::optional<std::uint64_t> segment;
     const int fd = holds_bytes ? allocation.segment()->fd() : -1;
     {
         // On the books before it is sent: what the daemon says of it may be read by another thread.
         const std::lock_guard lock(mutex_);
         if (holds_bytes) {
+            segment = last_segment_ + 1;
             message.segments.push_back({++last_segment_, true, wire::Memory::Reusable, allocation.segment()->size()});
             options.fds = std::span(&fd, 1);
         }
@@ -133,6 +136,9 @@ Result<Publisher::Published> Publisher::publish(Connection& connection, std::spa
     const auto* answer = reply ? std::get_if<wire::PublishReply>(&reply->message) : nullptr;
     if (answer != nullptr) {
         published.version = answer->version;
+        if (segment) {
+            connection.post(wire::Forget{{*segment}});  // it is used once
+        }
         return published;
     }
     {

@@ -21,7 +21,8 @@ constexpr std::array kExpectedErrors = {Errc::NotFound,        Errc::AlreadyExis
                                         Errc::OverQuota,       Errc::Limit,         Errc::Protocol, Errc::Unsupported,
                                         Errc::InvalidArgument, Errc::Closed};
 constexpr auto kExpectedLimits = std::to_array<std::string_view>(
-    {"limits.descriptors", "quota.user.clients", "quota.user.waiting", "packet_bytes", "descriptor_bytes"});
+    {"limits.descriptors", "quota.user.clients", "quota.user.waiting", "quota.user.reservations", "quota.user.bytes",
+     "quota.bytes", "packet_bytes", "descriptor_bytes"});
 
 void append_number(std::string& text, auto number) {
     std::array<char, 32> digits{};
@@ -104,11 +105,15 @@ std::string expose(const Metrics& metrics) {
     one("hurray_connections", Gauge, "Open connections, with those that have not said Hello yet.", metrics.connections);
     one("hurray_capsules", Gauge, "Capsules, retired ones that are still held included.", totals.capsules);
     one("hurray_names", Gauge, "Names with a living version.", totals.names);
-    one("hurray_segment_bytes", Gauge, "Size of the shared memory segments of all capsules.", totals.bytes);
+    one("hurray_segment_bytes", Gauge, "Size of the shared memory segments that are kept for producers and capsules.",
+        totals.bytes);
+    one("hurray_reserved_bytes", Gauge, "Size of the segments that are reserved and not published yet.",
+        totals.reserved);
+    one("hurray_reservations", Gauge, "Segments that are reserved and not published yet.", totals.reservations);
     one("hurray_leases", Gauge, "Leases that are open.", totals.leases);
     one("hurray_waiting_attaches", Gauge, "Attaches that wait for a capsule to come.", totals.waiting);
     one("hurray_watches", Gauge, "Watches of names.", totals.watches);
-    one("hurray_segment_descriptors", Gauge, "File descriptors of segments that are kept for capsules.",
+    one("hurray_segment_descriptors", Gauge, "File descriptors of segments that are kept for producers and capsules.",
         totals.descriptors);
     one("hurray_queued_packets", Gauge, "Packets that wait until clients have read earlier ones.",
         metrics.queued_packets);

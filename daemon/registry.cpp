@@ -33,8 +33,8 @@ constexpr std::size_t kMaxKeptBack = 1024;
 /// Leases, capsules and watches of sessions that have ended that are dealt with at a time: each may set off a packet, so this
 /// keeps everybody else waiting for about half a millisecond.
 constexpr std::size_t kEndingPiece = 256;
-/// Users that fit a StatusReply: 8 uses of up to 32 bytes each.
-constexpr std::size_t kStatusUsers = 240;
+/// Users that fit a StatusReply beside what is being written (16,000 bytes): 10 uses of up to 32 bytes each.
+constexpr std::size_t kStatusUsers = 144;
 
 Error refusal(Errc code, std::string field, std::string message) {
     return {code, std::move(message), std::move(field)};
@@ -154,6 +154,9 @@ void Registry::end_session(SessionNumber number, Outbox& out) {
     while (!ended.waiting_order.empty()) {
         remove_waiter(ended.waiting_order.front());
     }
+    while (!ended.reservations.empty()) {  // at once: others may be refused for want of that room
+        end_reservation(ended, ended.reservations.begin());
+    }
     --count(ended.identity.uid).clients;
     endings_.push_back(number);
     if (endings_.size() == 1) {
@@ -212,6 +215,12 @@ bool Registry::continue_ending(Session& ended, std::size_t& budget, Outbox& out)
         }
         end_if_unused(capsule, out);
     }
+    for (; !ended.segments.empty(); --budget) {
+        if (budget == 0) {
+            return false;
+        }
+        forget_segment(ended, ended.segments.begin(), out);
+    }
     return true;
 }
 
@@ -233,12 +242,19 @@ void Registry::publish(SessionNumber from, std::uint64_t request_id, Publication
     Session& producer = session(from);
     const wire::CapsuleId id{producer.identity.uid, publication.request.capsule};
     const std::string& wanted_name = publication.request.name;
+    const auto drop_brought = [&] {
+        for (const BroughtSegment& brought : publication.brought) {
+            if (brought.number != SegmentNumber{}) {
+                out.dropped.push_back(brought.number);
+            }
+        }
+    };
 
     if (const auto known = capsules_.find(id); known != capsules_.end()) {
         const Capsule& capsule = known->second;
-        const wire::Publish& before = capsule.publication.request;
+        const wire::Publish& before = capsule.published;
         const wire::Publish& now = publication.request;
-        out.dropped.insert(out.dropped.end(), publication.stored.begin(), publication.stored.end());
+        drop_brought();
         if (capsule.producer == &producer && capsule.name->first == now.name && before.descriptor == now.descriptor &&
             before.segments == now.segments && before.placements == now.placements) {
             out.send(from, request_id, wire::PublishReply{capsule.version});
@@ -251,10 +267,15 @@ void Registry::publish(SessionNumber from, std::uint64_t request_id, Publication
     auto name = names_.find(wanted_name);
     if (name != names_.end() && !wanted_name.empty() && name->second.owner != producer.identity.uid &&
         !producer.identity.is_root) {
-        out.dropped.insert(out.dropped.end(), publication.stored.begin(), publication.stored.end());
+        drop_brought();
         out.send(from, request_id,
                  refusal(Errc::AlreadyExists, "publish.name",
                          "the name \"" + wanted_name + "\" belongs to another user while a version of it lives"));
+        return;
+    }
+    if (auto checked = check_segments(producer, publication); !checked) {
+        drop_brought();
+        out.send(from, request_id, std::move(checked.error()));
         return;
     }
 
@@ -274,11 +295,10 @@ void Registry::publish(SessionNumber from, std::uint64_t request_id, Publication
     capsule.access = {producer.identity.gid, kDefaultMode};
     capsule.pid = producer.identity.pid;
     capsule.producer = &producer;
-    for (const wire::Segment& segment : publication.request.segments) {
-        capsule.segment_bytes += segment.size;
-    }
-    capsule.publication = std::move(publication);
-    capsule.publication.request.name.clear();
+    capsule.segments = take_segments(producer, publication, out);
+    capsule.published = std::move(publication.request);
+    capsule.published.name.clear();
+    capsule.buffer_bytes = publication.buffer_bytes;
     producer.capsules.push_back(capsule);
     name->second.versions.emplace_hint(name->second.versions.end(), capsule.version, &capsule);
     const std::pair<std::string_view, std::uint64_t> place{name->first, capsule.version};
@@ -287,8 +307,6 @@ void Registry::publish(SessionNumber from, std::uint64_t request_id, Publication
     Totals& use = count(id.uid);
     ++use.capsules;
     ++history_.published;
-    use.bytes += capsule.segment_bytes;
-    use.descriptors += capsule.publication.stored.size();
 
     std::optional<wire::Watched> retired;
     if (!name->first.empty()) {
@@ -341,14 +359,13 @@ void Registry::end_if_unused(Capsule& capsule, Outbox& out) {
     if (Session* told = live_producer(capsule)) {
         out.send(told->number, 0, wire::Ended{capsule.id, !capsule.lost_lease});
     }
-    const auto& stored = capsule.publication.stored;
-    out.dropped.insert(out.dropped.end(), stored.begin(), stored.end());
+    for (Segment* segment : capsule.segments) {
+        --segment->capsules;
+        drop_if_unused(*segment, out);
+    }
 
     const std::uint32_t uid = capsule.id.uid;
-    Totals& use = count(uid);
-    --use.capsules;
-    use.bytes -= capsule.segment_bytes;
-    use.descriptors -= stored.size();
+    --count(uid).capsules;
     const auto name = capsule.name;
     const std::pair<std::string_view, std::uint64_t> place{name->first, capsule.version};
     everything_.erase(place);
@@ -504,18 +521,16 @@ void Registry::grant(Session& consumer, std::uint64_t request_id, std::uint64_t 
 }
 
 wire::AttachReply Registry::reply_for(const Capsule& capsule) {
-    const Publication& publication = capsule.publication;
     wire::AttachReply reply;
     reply.capsule = capsule.id;
     reply.name = capsule.name->first;
     reply.version = capsule.version;
-    reply.descriptor = publication.request.descriptor;
-    reply.segments.reserve(publication.stored.size());
-    for (std::size_t i = 0; i < publication.stored.size(); ++i) {
-        const wire::Segment& segment = publication.request.segments[i];
-        reply.segments.push_back({publication.stored[i].value, true, segment.memory, segment.size, 0});
+    reply.descriptor = capsule.published.descriptor;
+    reply.segments.reserve(capsule.segments.size());
+    for (const Segment* segment : capsule.segments) {
+        reply.segments.push_back({segment->number.value, true, segment->memory, segment->size, 0});
     }
-    reply.placements = publication.request.placements;
+    reply.placements = capsule.published.placements;
     reply.access = capsule.access;
     return reply;
 }
@@ -681,7 +696,7 @@ void Registry::list(SessionNumber from, std::uint64_t request_id, const wire::Li
     std::size_t bytes = 0;
     const auto stopped = visit_from(
         list.pattern, name, version, session(from), kListBudget, [&](const std::string& text, const Capsule& capsule) {
-            const wire::Publish& published = capsule.publication.request;
+            const wire::Publish& published = capsule.published;
             const std::size_t more =
                 kInfoOverhead + text.size() + (list.with_descriptor ? published.descriptor.size() : 0);
             if (bytes + more > kPageBytes || (list.limit != 0 && page.capsules.size() >= list.limit)) {
@@ -692,7 +707,7 @@ void Registry::list(SessionNumber from, std::uint64_t request_id, const wire::Li
             info.capsule = capsule.id;
             info.name = text;
             info.version = capsule.version;
-            info.bytes = capsule.publication.buffer_bytes;
+            info.bytes = capsule.buffer_bytes;
             info.leases = capsule.open_leases;
             info.access = capsule.access;
             info.retired = !is_attachable(capsule);
@@ -848,19 +863,22 @@ void Registry::tell_watch(Watch& watch, wire::Watched event, Outbox& out) {
 }
 
 void Registry::status(SessionNumber from, std::uint64_t request_id, std::string_view daemon_version,
-                      std::uint64_t uptime_ms, Outbox& out) const {
+                      std::uint64_t uptime_ms, std::uint64_t now_ms, Outbox& out) const {
     const Identity& asker = session(from).identity;
     wire::StatusReply reply;
     const auto add = [&](std::uint32_t uid, const Totals& use) {
         const std::uint64_t others = use.clients - (uid == asker.uid ? 1 : 0);
-        const std::array<wire::Use, 8> uses = {{{"clients", uid, others, quotas_.limit(Quota::Clients)},
-                                                {"capsules", uid, use.capsules, 0},
-                                                {"names", uid, use.names, 0},
-                                                {"bytes", uid, use.bytes, 0},
-                                                {"leases", uid, use.leases, 0},
-                                                {"waiting", uid, use.waiting, quotas_.limit(Quota::Waiting)},
-                                                {"watches", uid, use.watches, 0},
-                                                {"descriptors", uid, use.descriptors, 0}}};
+        const std::array<wire::Use, 10> uses = {
+            {{"clients", uid, others, quotas_.limit(Quota::Clients)},
+             {"capsules", uid, use.capsules, 0},
+             {"names", uid, use.names, 0},
+             {"bytes", uid, use.bytes + use.reserved, quotas_.limit(Quota::Bytes)},
+             {"reserved_bytes", uid, use.reserved, 0},
+             {"leases", uid, use.leases, 0},
+             {"waiting", uid, use.waiting, quotas_.limit(Quota::Waiting)},
+             {"watches", uid, use.watches, 0},
+             {"descriptors", uid, use.descriptors, 0},
+             {"reservations", uid, use.reservations, quotas_.limit(Quota::Reservations)}}};
         reply.uses.insert(reply.uses.end(), uses.begin(), uses.end());
     };
     if (asker.is_root) {
@@ -871,8 +889,12 @@ void Registry::status(SessionNumber from, std::uint64_t request_id, std::string_
             }
             add(uid, use);
         }
+        for (const auto& [uid, reservations] : writing_) {
+            list_writing(uid, now_ms, reply);
+        }
     } else if (const auto own = uses_.find(asker.uid); own != uses_.end()) {
         add(asker.uid, own->second);
+        list_writing(asker.uid, now_ms, reply);
     }
     reply.daemon_version = daemon_version;
     reply.uptime_ms = uptime_ms;
@@ -886,6 +908,8 @@ Registry::Totals Registry::totals() const noexcept {
         sum.capsules += use.capsules;
         sum.names += use.names;
         sum.bytes += use.bytes;
+        sum.reserved += use.reserved;
+        sum.reservations += use.reservations;
         sum.leases += use.leases;
         sum.waiting += use.waiting;
         sum.watches += use.watches;

@@ -171,9 +171,6 @@ Result<RequestMessage> read_publish(std::string_view message, std::size_t fd_cou
         if (out.segments[i].memory != Memory::Reusable) {
             return not_yet({kSegments, i, ".memory"});
         }
-        if (out.segments[i].reservation != 0) {
-            return not_yet({kSegments, i, ".reservation"});
-        }
     }
     if (auto checked = check_fd_count(out.segments, fd_count, kSegments); !checked) {
         return pass_on(checked);
@@ -270,22 +267,25 @@ Result<RequestMessage> read_attach(std::string_view message) {
     return out;
 }
 
-Result<RequestMessage> read_release(std::string_view message) {
-    std::vector<std::uint64_t> leases;
+/// The numbers of a message that is one repeated field of them: packed, as proto3 has it, or one by one.
+template <class Number>
+std::vector<std::uint64_t> read_numbers(std::string_view message, Number field) {
+    std::vector<std::uint64_t> numbers;
     for (Reader in = reader(message); in.next();) {
-        switch (in.tag_and_type()) {
-            case bytes(pb::Release::kLeaseFieldNumber): {  // packed, as proto3 has it
-                const auto packed = in.get_packed_uint64();
-                leases.insert(leases.end(), packed.begin(), packed.end());
-                break;
-            }
-            case varint(pb::Release::kLeaseFieldNumber):
-                leases.push_back(in.get_uint64());
-                break;
-            default:
-                in.skip();
+        if (in.tag_and_type() == bytes(field)) {
+            const auto packed = in.get_packed_uint64();
+            numbers.insert(numbers.end(), packed.begin(), packed.end());
+        } else if (in.tag_and_type() == varint(field)) {
+            numbers.push_back(in.get_uint64());
+        } else {
+            in.skip();
         }
     }
+    return numbers;
+}
+
+Result<RequestMessage> read_release(std::string_view message) {
+    auto leases = read_numbers(message, pb::Release::kLeaseFieldNumber);
     if (leases.empty()) {
         return invalid({"release.lease"}, "no lease is named");
     }
@@ -403,6 +403,56 @@ Result<RequestMessage> read_unwatch(std::string_view message) {
         return invalid({"unwatch.watch"}, "watch numbers start at 1, not 0");
     }
     return out;
+}
+
+Result<RequestMessage> read_reserve(std::string_view message) {
+    Reserve out;
+    for (Reader in = reader(message); in.next();) {
+        switch (in.tag_and_type()) {
+            case varint(pb::Reserve::kReservationFieldNumber):
+                out.reservation = in.get_uint64();
+                break;
+            case varint(pb::Reserve::kBytesFieldNumber):
+                out.bytes = in.get_uint64();
+                break;
+            default:
+                in.skip();
+        }
+    }
+    if (out.reservation == 0) {
+        return invalid({"reserve.reservation"}, "reservation numbers start at 1, not 0");
+    }
+    if (out.bytes == 0) {
+        return invalid({"reserve.bytes"}, "a reservation of 0 bytes: nothing needs none");
+    }
+    return out;
+}
+
+Result<RequestMessage> read_unreserve(std::string_view message) {
+    Unreserve out;
+    for (Reader in = reader(message); in.next();) {
+        if (in.tag_and_type() == varint(pb::Unreserve::kReservationFieldNumber)) {
+            out.reservation = in.get_uint64();
+        } else {
+            in.skip();
+        }
+    }
+    if (out.reservation == 0) {
+        return invalid({"unreserve.reservation"}, "reservation numbers start at 1, not 0");
+    }
+    return out;
+}
+
+Result<RequestMessage> read_forget(std::string_view message) {
+    auto segments = read_numbers(message, pb::Forget::kSegmentFieldNumber);
+    if (segments.empty()) {
+        return invalid({"forget.segment"}, "no segment is named");
+    }
+    if (segments.size() > kMaxForgetSegments) {
+        return over_limit({"forget.segment"}, "forget_segments", kMaxForgetSegments, segments.size(), "the forget",
+                          "segments");
+    }
+    return Forget{std::move(segments)};
 }
 
 /// What a request is called in paths; empty: no message that this version knows.
@@ -523,6 +573,12 @@ Result<RequestMessage> read_message(const Envelope& in, std::size_t fd_count) {
             return read_unwatch(in.body);
         case pb::Request::kStatusFieldNumber:
             return StatusRequest{};
+        case pb::Request::kReserveFieldNumber:
+            return read_reserve(in.body);
+        case pb::Request::kUnreserveFieldNumber:
+            return read_unreserve(in.body);
+        case pb::Request::kForgetFieldNumber:
+            return read_forget(in.body);
         default:
             return not_yet({in.name});
     }

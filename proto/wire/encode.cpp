@@ -139,6 +139,17 @@ void write(const Unwatch& in, Writer& out) { put(out, pb::Unwatch::kWatchFieldNu
 
 void write(const StatusRequest& /*in*/, Writer& /*out*/) {}
 
+void write(const Reserve& in, Writer& out) {
+    put(out, pb::Reserve::kReservationFieldNumber, in.reservation);
+    put(out, pb::Reserve::kBytesFieldNumber, in.bytes);
+}
+
+void write(const Unreserve& in, Writer& out) { put(out, pb::Unreserve::kReservationFieldNumber, in.reservation); }
+
+void write(const Forget& in, Writer& out) {
+    out.add_packed_uint64(static_cast<Tag>(pb::Forget::kSegmentFieldNumber), in.segments.begin(), in.segments.end());
+}
+
 // ---- Packets --------------------------------------------------------------------------------------------------------
 
 /// Messages for people may quote anything; what travels is UTF-8 without control characters.
@@ -255,11 +266,12 @@ void write(const ProducerLost& in, Writer& out) { put_capsule(out, pb::ProducerL
 // ---- Envelopes ------------------------------------------------------------------------------------------------------
 
 /// The numbers of the messages, in the order of their variants.
-constexpr int kRequestFields[] = {pb::Request::kHelloFieldNumber,   pb::Request::kPublishFieldNumber,
-                                  pb::Request::kAttachFieldNumber,  pb::Request::kReleaseFieldNumber,
-                                  pb::Request::kCancelFieldNumber,  pb::Request::kWithdrawFieldNumber,
-                                  pb::Request::kListFieldNumber,    pb::Request::kWatchFieldNumber,
-                                  pb::Request::kUnwatchFieldNumber, pb::Request::kStatusFieldNumber};
+constexpr int kRequestFields[] = {
+    pb::Request::kHelloFieldNumber,   pb::Request::kPublishFieldNumber, pb::Request::kAttachFieldNumber,
+    pb::Request::kReleaseFieldNumber, pb::Request::kCancelFieldNumber,  pb::Request::kWithdrawFieldNumber,
+    pb::Request::kListFieldNumber,    pb::Request::kWatchFieldNumber,   pb::Request::kUnwatchFieldNumber,
+    pb::Request::kStatusFieldNumber,  pb::Request::kReserveFieldNumber, pb::Request::kUnreserveFieldNumber,
+    pb::Request::kForgetFieldNumber};
 constexpr int kPacketFields[] = {
     pb::Packet::kErrorFieldNumber,   pb::Packet::kDoneFieldNumber,    pb::Packet::kHelloFieldNumber,
     pb::Packet::kPublishFieldNumber, pb::Packet::kAttachFieldNumber,  pb::Packet::kListFieldNumber,

@@ -32,8 +32,9 @@ inline constexpr std::size_t kMaxClientNameBytes = 64;
 inline constexpr std::size_t kMaxSegments = kMaxPacketFds;
 inline constexpr std::size_t kMaxBuffers = 255;
 inline constexpr std::size_t kMaxCursorBytes = 1024;
-/// Leases that one Release may name: as many as surely fit a packet.
+/// Leases that one Release may name, and segments that one Forget may: as many as surely fit a packet.
 inline constexpr std::size_t kMaxReleaseLeases = 4096;
+inline constexpr std::size_t kMaxForgetSegments = 4096;
 
 /// 16 bytes that somebody rolled.
 struct Id16 {
@@ -165,12 +166,26 @@ struct Unwatch {
 
 struct StatusRequest {};
 
-using RequestMessage =
-    std::variant<Hello, Publish, Attach, Release, Cancel, Withdraw, List, Watch, Unwatch, StatusRequest>;
+struct Reserve {
+    std::uint64_t reservation = 0;
+    std::uint64_t bytes = 0;
+};
+
+struct Unreserve {
+    std::uint64_t reservation = 0;
+};
+
+struct Forget {
+    std::vector<std::uint64_t> segments;
+};
+
+using RequestMessage = std::variant<Hello, Publish, Attach, Release, Cancel, Withdraw, List, Watch, Unwatch,
+                                    StatusRequest, Reserve, Unreserve, Forget>;
 
 /// What each is called, for logs and metrics; by its place above.
 inline constexpr std::array<const char*, std::variant_size_v<RequestMessage>> kRequestNames = {
-    "hello", "publish", "attach", "release", "cancel", "withdraw", "list", "watch", "unwatch", "status"};
+    "hello", "publish", "attach", "release", "cancel",    "withdraw", "list",
+    "watch", "unwatch", "status", "reserve", "unreserve", "forget"};
 
 struct Request {
     std::uint64_t request_id = 0;

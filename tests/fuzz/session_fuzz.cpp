@@ -1,5 +1,5 @@
-// A whole daemon but for its event loop: sessions of several users that publish, attach, watch, leave and send rubbish, read
-// or don't read, through real sockets and with real memfds. An input is a script: each byte or few are one step.
+// A whole daemon but for its event loop: sessions of several users that publish, reserve, forget, attach, watch, leave and send
+// rubbish, read or don't read, through real sockets and with real memfds. An input is a script: each byte or few are one step.
 //
 // After each step the registry must agree with itself (check_consistency), the table of segments with the registry, and the
 // descriptors of this process with both. And each peer is a client that checks what it is sent: every packet decodes, answers
@@ -212,7 +212,8 @@ class World : private hurrayd::Outbound::Listener {
     // ---- Steps ----
 
     void take_step(Script& script) {
-        const std::size_t what = script.below(16);
+        const std::uint8_t step = script.byte();
+        const std::size_t what = step % 16U;
         auto& slot = peers_.at(script.below(kPeers));
         if (!slot) {
             connect(slot, script);
@@ -256,7 +257,7 @@ class World : private hurrayd::Outbound::Listener {
             case 11:
                 return send(peer, wire::Unwatch{script.byte() % 4U}, script);
             case 12:
-                return send(peer, wire::StatusRequest{}, script);
+                return step / 16U % 4 == 3 ? manage_memory(peer, script) : send(peer, wire::StatusRequest{}, script);
             case 13:
                 return read(peer, 1U + script.byte());
             case 14:
@@ -293,9 +294,27 @@ class World : private hurrayd::Outbound::Listener {
         }
     }
 
+    void manage_memory(Peer& peer, Script& script) {
+        const std::uint8_t what = script.byte();
+        switch (what % 4) {
+            case 0:
+                return send(peer, wire::Reserve{what / 4U % 8, script.byte() * 1024ULL}, script);
+            case 1:
+                return send(peer, wire::Unreserve{what / 4U % 8}, script);
+            default: {
+                wire::Forget forget;
+                for (std::size_t count = what / 4U % 4; count-- > 0;) {
+                    forget.segments.push_back(script.byte());
+                }
+                return send(peer, std::move(forget), script);
+            }
+        }
+    }
+
     void publish(Peer& peer, Script& script) {
         wire::Publish publish;
-        publish.capsule = id16(script.byte() % 16);
+        const std::uint8_t which = script.byte();
+        publish.capsule = id16(which % 16);
         publish.name = script.one_of(kNames);
         const std::uint8_t kind = script.byte();
         publish.descriptor = tensor_of(kind % 4 == 0 ? 0 : kind % 8 == 1 ? 2 : 1);
@@ -303,8 +322,14 @@ class World : private hurrayd::Outbound::Listener {
         std::vector<std::size_t> kinds;
         if (kind % 4 != 0) {
             const std::size_t sort = kind % 8 == 1 ? 2 : kind / 8U % 16 < 8 ? kind / 8U % 2 : kind / 8U % 8;
-            kinds.push_back(sort);
-            publish.segments = {{kind, true, wire::Memory::Reusable, sort == 2 ? 8192U : 4096U, 0}};
+            // Mostly of one number for each file, so that it is known already; now and then without its descriptor.
+            const bool is_brought = which / 16U != 15;
+            const std::uint64_t number = which / 16U % 2 == 0 ? kind : sort;
+            const std::uint64_t reservation = which / 16U % 4 == 2 ? kind / 4U % 8 : 0;
+            publish.segments = {{number, is_brought, wire::Memory::Reusable, sort == 2 ? 8192U : 4096U, reservation}};
+            if (is_brought) {
+                kinds.push_back(sort);
+            }
         }
         send(peer, std::move(publish), script, kinds);
     }
@@ -515,7 +540,7 @@ class World : private hurrayd::Outbound::Listener {
     hurrayd::Closer closer_{[](std::uint64_t) {}};
     hurrayd::SegmentTable segments_{closer_};
     hurrayd::DescriptorBudget budget_{segments_, closer_};
-    hurrayd::Registry registry_{kFirstVersion};
+    hurrayd::Registry registry_{kFirstVersion, {.bytes = 256 * 1024, .all_bytes = 512 * 1024}};
     hurrayd::Outbound outbound_{segments_,
                                 *this,
                                 {.packets = 24,

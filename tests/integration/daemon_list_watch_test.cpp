@@ -92,9 +92,10 @@ TEST_F(ListWatch, EverythingIsCountedBackToNothing) {
         producer.publish(make_tensor(""));
         consumer.attach(1, "a");
         consumer.send(wire::Attach{2, "b", wire::Which::Latest, 0, 0});
+        consumer.call<wire::Done>(wire::Reserve{1, 4096});
         consumer.call<wire::Done>(wire::Watch{1, ""});
         const auto held = daemon.held();
-        EXPECT_EQ(held.totals, (hurrayd::Registry::Totals{2, 2, 1, 8192, 1, 1, 1, 2}));
+        EXPECT_EQ(held.totals, (hurrayd::Registry::Totals{2, 2, 1, 8192, 4096, 1, 1, 1, 1, 2}));
         EXPECT_EQ(held.segments, 2u);
     }
     daemon.wait_until([&](const hurrayd::Server::Held& held) { return held == before; });

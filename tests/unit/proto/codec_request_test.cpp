@@ -112,7 +112,7 @@ TEST(CodecRequestTest, PublishArrivesAsItWasSent) {
     const Publish sent{id_of(kId),
                        "a/b",
                        std::string("HRRY\0\xFF", 6),
-                       {{9, true, Memory::Reusable, UINT64_MAX, 0}, {4, false, Memory::Reusable, 1, 0}},
+                       {{9, true, Memory::Reusable, UINT64_MAX, 77}, {4, false, Memory::Reusable, 1, 0}},
                        {{1, 0}, {0, UINT64_MAX}, {7, 1}}};
     const auto decoded = there_and_back({UINT64_MAX, UINT64_MAX, sent}, 1);
     const auto& got = std::get<Publish>(decoded.message);
@@ -126,7 +126,7 @@ TEST(CodecRequestTest, PublishArrivesAsItWasSent) {
 TEST(CodecRequestTest, TheLargestPublishFitsAPacket) {
     Publish sent{id_of(kId), std::string(kMaxNameBytes, 'n'), std::string(kMaxDescriptorBytes, 'd'), {}, {}};
     for (std::size_t i = 0; i < kMaxSegments; ++i) {
-        sent.segments.push_back({UINT64_MAX - i, true, Memory::Reusable, UINT64_MAX, 0});
+        sent.segments.push_back({UINT64_MAX - i, true, Memory::Reusable, UINT64_MAX, UINT64_MAX});
     }
     for (std::size_t i = 0; i < kMaxBuffers; ++i) {
         sent.placements.push_back({UINT32_MAX, UINT64_MAX});
@@ -191,6 +191,13 @@ TEST(CodecRequestTest, TheSmallRequestsArriveAsTheyWereSent) {
     EXPECT_EQ(std::get<Withdraw>(there_and_back({2, std::nullopt, Withdraw{capsule}}).message).capsule, capsule);
     EXPECT_EQ(std::get<Unwatch>(there_and_back({2, std::nullopt, Unwatch{4}}).message).watch, 4U);
     EXPECT_TRUE(std::holds_alternative<StatusRequest>(there_and_back({2, std::nullopt, StatusRequest{}}).message));
+
+    const auto reserve = there_and_back({2, std::nullopt, Reserve{UINT64_MAX, 4096}});
+    EXPECT_EQ(std::get<Reserve>(reserve.message).reservation, UINT64_MAX);
+    EXPECT_EQ(std::get<Reserve>(reserve.message).bytes, 4096U);
+    EXPECT_EQ(std::get<Unreserve>(there_and_back({2, std::nullopt, Unreserve{4}}).message).reservation, 4U);
+    EXPECT_EQ(std::get<Forget>(there_and_back({2, std::nullopt, Forget{{0, 5}}}).message).segments,
+              (std::vector<std::uint64_t>{0, 5}));
 
     const auto watch = there_and_back({2, std::nullopt, Watch{5, "a/"}});
     EXPECT_EQ(std::get<Watch>(watch.message).watch, 5U);
@@ -427,9 +434,7 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"GpuVmm", publish, [](auto& r) { r.mutable_publish()->mutable_segments(0)->set_memory(pb::GPU_VMM); },
             Errc::Unsupported, "publish.segments[0].memory", "not supported yet", 1},
         Bad{"GpuPool", publish, [](auto& r) { r.mutable_publish()->mutable_segments(0)->set_memory(pb::GPU_POOL); },
-            Errc::Unsupported, "publish.segments[0].memory", "not supported yet", 1},
-        Bad{"Reservation", publish, [](auto& r) { r.mutable_publish()->mutable_segments(1)->set_reservation(1); },
-            Errc::Unsupported, "publish.segments[1].reservation", "not supported yet", 1}),
+            Errc::Unsupported, "publish.segments[0].memory", "not supported yet", 1}),
     name_of_case);
 
 INSTANTIATE_TEST_SUITE_P(
@@ -476,6 +481,21 @@ INSTANTIATE_TEST_SUITE_P(
             },
             Errc::Limit, "release.lease", "4097 leases; at most 4096", 0, "release_leases", 4096, 4097},
         Bad{"ReleaseWithADescriptor", release, [](auto&) {}, Errc::InvalidArgument, "release", "but 1 came", 1},
+        Bad{"ReserveZero", bare, [](auto& r) { r.mutable_reserve()->set_bytes(1); }, Errc::InvalidArgument,
+            "reserve.reservation", "start at 1"},
+        Bad{"ReserveOfNothing", bare, [](auto& r) { r.mutable_reserve()->set_reservation(1); }, Errc::InvalidArgument,
+            "reserve.bytes", "0 bytes"},
+        Bad{"UnreserveZero", bare, [](auto& r) { r.mutable_unreserve(); }, Errc::InvalidArgument,
+            "unreserve.reservation", "start at 1"},
+        Bad{"ForgetOfNothing", bare, [](auto& r) { r.mutable_forget(); }, Errc::InvalidArgument, "forget.segment",
+            "no segment"},
+        Bad{"ForgetOfTooMany", bare,
+            [](auto& r) {
+                while (r.forget().segment_size() < 4097) {
+                    r.mutable_forget()->add_segment(1);
+                }
+            },
+            Errc::Limit, "forget.segment", "4097 segments; at most 4096", 0, "forget_segments", 4096, 4097},
         Bad{"CancelOfNothing", bare, [](auto& r) { r.mutable_cancel(); }, Errc::InvalidArgument, "cancel.request_id",
             "start at 1"},
         Bad{"WithdrawOfNothing", bare, [](auto& r) { r.mutable_withdraw(); }, Errc::InvalidArgument,
@@ -500,10 +520,6 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(
     NotYet, BadRequestTest,
     ::testing::Values(
-        Bad{"Reserve", bare, [](auto& r) { r.mutable_reserve(); }, Errc::Unsupported, "reserve", "not supported yet"},
-        Bad{"Unreserve", bare, [](auto& r) { r.mutable_unreserve(); }, Errc::Unsupported, "unreserve",
-            "not supported yet"},
-        Bad{"Forget", bare, [](auto& r) { r.mutable_forget(); }, Errc::Unsupported, "forget", "not supported yet"},
         Bad{"Drop", bare, [](auto& r) { r.mutable_drop(); }, Errc::Unsupported, "drop", "not supported yet"},
         Bad{"Confirm", bare, [](auto& r) { r.mutable_confirm(); }, Errc::Unsupported, "confirm", "not supported yet"},
         Bad{"Group", bare, [](auto& r) { r.mutable_group(); }, Errc::Unsupported, "group", "not supported yet"},
