@@ -124,7 +124,7 @@ Result<Publisher::Published> Publisher::publish(Connection& connection, std::spa
         capsules_.emplace(*id,
                           Capsule{published.capsule, terms, 0, published.byte_size, false, allocation.segment(), {}});
     }
-    options.on_reply = [this, &id](const wire::PacketMessage& reply) {
+    options.on_reply = [this, &id](const wire::PacketMessage& reply, std::vector<UniqueFd>& /*fds*/, bool /*missing*/) {
         if (const auto* answer = std::get_if<wire::PublishReply>(&reply)) {
             const std::lock_guard lock(mutex_);
             if (const auto found = capsules_.find(*id); found != capsules_.end()) {

@@ -6,6 +6,7 @@
 #include "client/connection.hpp"
 #include "client/lease.hpp"
 #include "client/publisher.hpp"
+#include "client/segment_cache.hpp"
 #include "client/watcher.hpp"
 
 namespace hurray::client {
@@ -33,6 +34,7 @@ class Session final : public EventSink {
 
     [[nodiscard]] Connection& connection() noexcept { return *connection_; }
     [[nodiscard]] LeaseTable& leases() noexcept { return leases_; }
+    [[nodiscard]] SegmentCache& segments() noexcept { return segments_; }
     [[nodiscard]] Publisher& publisher() noexcept { return publisher_; }
     [[nodiscard]] Watcher& watcher() noexcept { return watcher_; }
     [[nodiscard]] bool dispatch_by_caller() const noexcept { return options_.dispatch_by_caller; }
@@ -43,6 +45,7 @@ class Session final : public EventSink {
     static void retire(std::shared_ptr<Session> session);
 
     void on_event(wire::PacketMessage&& event, std::vector<Notice>& notices) override;
+    void on_late_grant(const wire::AttachReply& grant, std::vector<UniqueFd>&& fds, bool fds_missing) override;
     void on_end(const Error& reason, std::vector<Notice>& notices) override;
 
   private:
@@ -50,6 +53,7 @@ class Session final : public EventSink {
 
     SessionOptions options_;
     LeaseTable leases_;
+    SegmentCache segments_;
     Publisher publisher_;
     Watcher watcher_;
     std::unique_ptr<Connection> connection_;

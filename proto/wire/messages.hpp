@@ -32,9 +32,9 @@ inline constexpr std::size_t kMaxClientNameBytes = 64;
 inline constexpr std::size_t kMaxSegments = kMaxPacketFds;
 inline constexpr std::size_t kMaxBuffers = 255;
 inline constexpr std::size_t kMaxCursorBytes = 1024;
-/// Leases that one Release may name, and segments that one Forget may: as many as surely fit a packet.
+/// Leases that one Release may name, and segments that one Forget, Drop or SegmentsGone may: as many as surely fit a packet.
 inline constexpr std::size_t kMaxReleaseLeases = 4096;
-inline constexpr std::size_t kMaxForgetSegments = 4096;
+inline constexpr std::size_t kMaxSegmentNumbers = 4096;
 
 /// 16 bytes that somebody rolled.
 struct Id16 {
@@ -115,6 +115,7 @@ struct Hello {
     std::string client_name;
     Id16 session;
     std::optional<Id16> last_instance;
+    bool keeps_segments = false;
 };
 
 struct Publish {
@@ -179,13 +180,17 @@ struct Forget {
     std::vector<std::uint64_t> segments;
 };
 
+struct Drop {
+    std::vector<std::uint64_t> segments;
+};
+
 using RequestMessage = std::variant<Hello, Publish, Attach, Release, Cancel, Withdraw, List, Watch, Unwatch,
-                                    StatusRequest, Reserve, Unreserve, Forget>;
+                                    StatusRequest, Reserve, Unreserve, Forget, Drop>;
 
 /// What each is called, for logs and metrics; by its place above.
 inline constexpr std::array<const char*, std::variant_size_v<RequestMessage>> kRequestNames = {
     "hello", "publish", "attach", "release", "cancel",    "withdraw", "list",
-    "watch", "unwatch", "status", "reserve", "unreserve", "forget"};
+    "watch", "unwatch", "status", "reserve", "unreserve", "forget", "drop"};
 
 struct Request {
     std::uint64_t request_id = 0;
@@ -279,13 +284,17 @@ struct ProducerLost {
     CapsuleId capsule;
 };
 
+struct SegmentsGone {
+    std::vector<std::uint64_t> segments;
+};
+
 /// The last words before the daemon cuts a connection.
 struct Closing {
     Error error;
 };
 
 using PacketMessage = std::variant<Error, Done, HelloReply, PublishReply, AttachReply, ListReply, StatusReply,
-                                   LeaseEvent, Ended, Retired, Watched, ProducerLost, Closing>;
+                                   LeaseEvent, Ended, Retired, Watched, ProducerLost, SegmentsGone, Closing>;
 
 struct Packet {
     std::uint64_t request_id = 0;  ///< 0: an event

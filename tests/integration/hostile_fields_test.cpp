@@ -125,7 +125,8 @@ Request hello() {
              {"session", bytes(4, kId),
               std::vector<Value>{{"missing", "", kInvalid, "hello.session", {"16", "0"}}} +
                   bad_ids(4, "hello.session", itself)},
-             {"last_instance", "", {{"set", bytes(5, kId), Errc::Unsupported, "hello.last_instance"}}}}};
+             {"last_instance", "", {{"set", bytes(5, kId), Errc::Unsupported, "hello.last_instance"}}},
+             {"keeps_segments", "", {{"set", number(6, 1)}, {"any number", number(6, UINT64_MAX)}}}}};
 }
 
 Request publish() {
@@ -330,7 +331,14 @@ std::vector<Request> all_requests() {
             {"0", number(1, 0)},
             {"4096", many_numbers(4096)},
             {"4097", many_numbers(4097), Errc::Limit, "forget.segment", {"4096", "4097"}}}}}},
-        not_yet("drop", 23),
+        {"drop",
+         23,
+         {{"segment",
+           number(1, 7),
+           {{"missing", "", kInvalid, "drop.segment"},
+            {"0", number(1, 0)},
+            {"4096", many_numbers(4096)},
+            {"4097", many_numbers(4097), Errc::Limit, "drop.segment", {"4096", "4097"}}}}}},
         not_yet("confirm", 24),
         not_yet("group", 25),
         not_yet("claims", 26),
