@@ -156,6 +156,7 @@ typedef struct HurrayConnectOptions {
  *                                root, the own user and the user `hurray`; on an explicitly given address also the one
  *                                in $HURRAY_DAEMON_UID and a user namespace's overflow user
  * HURRAY_ERR_TIMED_OUT           somebody listens, but did not answer in time
+ * HURRAY_ERR_INVALID_ARGUMENT    also: $HURRAY_POOL_BYTES or $HURRAY_POOL_SECONDS is no whole number
  * HURRAY_ERR_PROTOCOL            what answers is no hurrayd, or speaks other versions (the message names both ranges)
  */
 HURRAY_API HurrayStatus hurray_client_connect(const HurrayConnectOptions *options, HurrayClient **out);
@@ -178,12 +179,23 @@ HURRAY_API HurrayStatus hurray_client_poll_fd(HurrayClient *client, int32_t *out
 HURRAY_API HurrayStatus hurray_client_dispatch(HurrayClient *client, int64_t timeout_ms);
 
 /* The daemon's counters and this client's, as one JSON object (R6; the length does not count the terminating null, the
- * capacity must have room for it). */
+ * capacity must have room for it).
+ *
+ * uses     what each thing amounts to, for this user (root: every user): name, uid, used, limit (0: none)
+ * writing  segments that are reserved and not published yet: uid, pid, bytes, age_ms
+ * client   capsules, their bytes, leases, and "memory", what was allocated here: segments, bytes (in use and waiting to be
+ *          used again); idle_segments, idle_bytes (of those, waiting) and their limits idle_segments_limit, idle_bytes_limit, idle_ms_limit;
+ *          arenas, arena_bytes (segments that small buffers share), arena_live_bytes (in use), arena_retired_bytes (never used again, since a
+ *          lease was lost); segments_made, blocks_reused (since the client connected)
+ * daemon_version, uptime_ms */
 HURRAY_API HurrayStatus hurray_client_status_json(HurrayClient *client, char *out, uint64_t *inout_len);
 
 /* ---- Producing -------------------------------------------------------------------------------------------------- */
 
 #define HURRAY_ALLOCATE_IMMUTABLE 0x1u /* not supported yet */
+/* The buffers need not be zero: they may hold what this client published in that memory before, to the same readers. For
+ * who writes every byte anyway: clearing what is used again costs as much as writing it once. */
+#define HURRAY_ALLOCATE_UNINITIALIZED 0x2u
 
 typedef struct HurrayAllocateOptions {
     uint32_t struct_size;
@@ -191,11 +203,22 @@ typedef struct HurrayAllocateOptions {
     HurrayAccess access; /* not supported yet: is_set must be 0 */
 } HurrayAllocateOptions;
 
-/* Makes `count` (1 to 255) zeroed, writable buffers in one sealed shared-memory segment. Buffer 0 starts at a multiple of
+/* Gives `count` (1 to 255) zeroed, writable buffers in one sealed shared-memory segment. Buffer 0 starts at a multiple of
  * 4096, the others of 64. A size may be 0. The pages are reserved at once, so writing them can't fail later.
  *
- * HURRAY_ERR_NO_SPACE  the kernel could not reserve so much; the message gives asked and available bytes
- * HURRAY_ERR_LIMIT     descriptors or mappings of this process
+ * Memory of capsules that have ended is used again if nobody can be reading it any more (HURRAY_EVENT_FLAG_REUSABLE), and no list of
+ * hurray_allocation_buffers shows it: then no system call is made and no page is touched for the first time. What no buffer covers is zero
+ * all the same. Buffers of up to 64 KiB together share segments with others of this client, in whole pages; larger ones
+ * have one of their own, which a later allocation may use again if it leaves less than an eighth of its size unused. Up to 1 GiB in 256 segments waits to be
+ * used again, for 10 seconds each (looked at whenever memory is allocated or a capsule ends); $HURRAY_POOL_BYTES and
+ * $HURRAY_POOL_SECONDS change that, 0 keeps nothing.
+ *
+ * For a new segment the daemon is asked for room first, and shows it as being written until it is published.
+ *
+ * HURRAY_ERR_OVER_QUOTA  this user, or all together, may have no more shared memory; the message names the quota, its limit, what
+ *                        is in use and what was asked for
+ * HURRAY_ERR_NO_SPACE    the kernel could not reserve so much; the message gives asked and available bytes
+ * HURRAY_ERR_LIMIT       descriptors or mappings of this process
  */
 HURRAY_API HurrayStatus hurray_client_allocate(HurrayClient *client, const uint64_t *byte_sizes, uint32_t count,
                                                const HurrayAllocateOptions *options, HurrayAllocation **out);
@@ -208,7 +231,7 @@ HURRAY_API HurrayStatus hurray_allocation_data(const HurrayAllocation *allocatio
  * after the allocation was destroyed or its capsule ended. (A language binding hangs its views on it.) */
 HURRAY_API HurrayStatus hurray_allocation_buffers(const HurrayAllocation *allocation, HurrayBufferList **out);
 
-/* Gives an unpublished allocation's memory back at once, unless a list of hurray_allocation_buffers still holds it.
+/* Gives an unpublished allocation's memory back at once (to the client's own use if it was published before), unless a list of hurray_allocation_buffers still holds it.
  * `*allocation` may be null. */
 HURRAY_API HurrayStatus hurray_allocation_destroy(HurrayAllocation **allocation);
 

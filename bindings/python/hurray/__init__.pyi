@@ -109,7 +109,9 @@ class Client:
     def __init__(
         self, address: str | os.PathLike[str] | None = None, *, timeout: float | None = 0.0, name: str | None = None
     ) -> None: ...
-    def allocate(self, shape: SupportsIndex | Sequence[SupportsIndex], dtype: npt.DTypeLike) -> npt.NDArray[Any]: ...
+    def allocate(
+        self, shape: SupportsIndex | Sequence[SupportsIndex], dtype: npt.DTypeLike, *, zeroed: bool = True
+    ) -> npt.NDArray[Any]: ...
     def publish(
         self,
         name: str | None,
