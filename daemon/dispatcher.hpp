@@ -35,8 +35,8 @@ class Dispatcher {
     struct Peer {
         SessionNumber number;
         PeerCredentials credentials;
-        bool greeted = false;  ///< its Hello was accepted: the registry knows it
-        std::string label;     ///< what it calls itself; for logs
+        bool greeted = false;         ///< its Hello was accepted: the registry knows it
+        std::string label;            ///< what it calls itself; for logs
         bool keeps_segments = false;  ///< as its Hello said
     };
 

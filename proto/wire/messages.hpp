@@ -35,6 +35,11 @@ inline constexpr std::size_t kMaxCursorBytes = 1024;
 /// Leases that one Release may name, and segments that one Forget, Drop or SegmentsGone may: as many as surely fit a packet.
 inline constexpr std::size_t kMaxReleaseLeases = 4096;
 inline constexpr std::size_t kMaxSegmentNumbers = 4096;
+/// Capsules of one group: as many as have surely room for their versions in a GroupReply. The commit of so many is one step of
+/// the daemon, of about ten milliseconds.
+inline constexpr std::size_t kMaxGroupMembers = 4096;
+/// Groups that a session may have begun and not ended.
+inline constexpr std::size_t kMaxOpenGroups = 64;
 
 /// 16 bytes that somebody rolled.
 struct Id16 {
@@ -124,6 +129,7 @@ struct Publish {
     std::string descriptor;
     std::vector<Segment> segments;
     std::vector<Placement> placements;
+    std::uint64_t group = 0;  ///< 0: none
 };
 
 /// Which version of a name an attach asks for.
@@ -167,6 +173,12 @@ struct Unwatch {
 
 struct StatusRequest {};
 
+struct Group {
+    enum class Action : std::uint8_t { Begin = 1, Commit = 2, Abort = 3 };
+    std::uint64_t group = 0;
+    Action action = Action::Begin;
+};
+
 struct Reserve {
     std::uint64_t reservation = 0;
     std::uint64_t bytes = 0;
@@ -185,12 +197,12 @@ struct Drop {
 };
 
 using RequestMessage = std::variant<Hello, Publish, Attach, Release, Cancel, Withdraw, List, Watch, Unwatch,
-                                    StatusRequest, Reserve, Unreserve, Forget, Drop>;
+                                    StatusRequest, Group, Reserve, Unreserve, Forget, Drop>;
 
 /// What each is called, for logs and metrics; by its place above.
 inline constexpr std::array<const char*, std::variant_size_v<RequestMessage>> kRequestNames = {
-    "hello", "publish", "attach", "release", "cancel",    "withdraw", "list",
-    "watch", "unwatch", "status", "reserve", "unreserve", "forget", "drop"};
+    "hello",   "publish", "attach", "release", "cancel",    "withdraw", "list", "watch",
+    "unwatch", "status",  "group",  "reserve", "unreserve", "forget",   "drop"};
 
 struct Request {
     std::uint64_t request_id = 0;
@@ -240,6 +252,10 @@ struct StatusReply {
     std::vector<Writing> writing;
     std::string daemon_version;
     std::uint64_t uptime_ms = 0;
+};
+
+struct GroupReply {
+    std::vector<std::uint64_t> versions;
 };
 
 struct LeaseEvent {
@@ -293,8 +309,9 @@ struct Closing {
     Error error;
 };
 
-using PacketMessage = std::variant<Error, Done, HelloReply, PublishReply, AttachReply, ListReply, StatusReply,
-                                   LeaseEvent, Ended, Retired, Watched, ProducerLost, SegmentsGone, Closing>;
+using PacketMessage =
+    std::variant<Error, Done, HelloReply, PublishReply, AttachReply, ListReply, StatusReply, GroupReply, LeaseEvent,
+                 Ended, Retired, Watched, ProducerLost, SegmentsGone, Closing>;
 
 struct Packet {
     std::uint64_t request_id = 0;  ///< 0: an event

@@ -33,6 +33,8 @@
 #include "daemon/segments.hpp"
 #include "libhurray/base/check.hpp"
 #include "proto/wire/codec.hpp"
+#include "tests/fuzz/fuzz_input.hpp"
+#include "tests/fuzz/fuzz_target.hpp"
 #include "tests/support/test_tensor.hpp"
 
 namespace {
@@ -51,33 +53,14 @@ constexpr std::array<const char*, 6> kPatterns = {"", "a/", "a", "c/d/", "b/", "
 
 // ---- The script -----------------------------------------------------------------------------------------------------
 
-class Script {
+class Script : public hurray::fuzz::FuzzInput {
   public:
-    explicit Script(std::span<const std::uint8_t> bytes) : rest_(bytes) {}
+    using FuzzInput::FuzzInput;
 
-    [[nodiscard]] bool is_over() const { return rest_.empty(); }
-    std::uint8_t byte() {
-        if (rest_.empty()) {
-            return 0;
-        }
-        const std::uint8_t first = rest_.front();
-        rest_ = rest_.subspan(1);
-        return first;
-    }
-    std::size_t below(std::size_t limit) { return byte() % limit; }
-    template <class T, std::size_t N>
-    const T& one_of(const std::array<T, N>& choices) {
-        return choices.at(below(N));
-    }
     std::string bytes(std::size_t most) {
-        const std::size_t size = std::min(most, rest_.size());
-        const std::string taken(reinterpret_cast<const char*>(rest_.data()), size);
-        rest_ = rest_.subspan(size);
-        return taken;
+        const auto taken = take(most);
+        return {taken.begin(), taken.end()};
     }
-
-  private:
-    std::span<const std::uint8_t> rest_;
 };
 
 /// What peers send in place of memory, made once.
@@ -195,7 +178,7 @@ class Witness {
 
     std::optional<std::multiset<std::uint64_t>> kept_;
     std::map<std::uint64_t, std::vector<std::uint64_t>> dropping_;  ///< by request
-    std::multiset<std::uint64_t> requests_;  ///< without a reply so far
+    std::multiset<std::uint64_t> requests_;                         ///< without a reply so far
     std::map<wire::CapsuleId, Capsule> capsules_;
     bool closing_ = false;
 };
@@ -247,7 +230,7 @@ class World : private hurrayd::Outbound::Listener {
 
     void take_step(Script& script) {
         const std::uint8_t step = script.byte();
-        const std::size_t what = step % 16U;
+        const std::size_t what = step % 18U;
         auto& slot = peers_.at(script.below(kPeers));
         if (!slot) {
             connect(slot, script);
@@ -291,11 +274,16 @@ class World : private hurrayd::Outbound::Listener {
             case 11:
                 return send(peer, wire::Unwatch{script.byte() % 4U}, script);
             case 12:
-                return step / 16U % 4 == 3 ? manage_memory(peer, script) : send(peer, wire::StatusRequest{}, script);
+                return step / 18U % 4 == 3 ? manage_memory(peer, script) : send(peer, wire::StatusRequest{}, script);
             case 13:
                 return read(peer, 1U + script.byte());
             case 14:
                 return leave(peer);
+            case 16:
+            case 17: {
+                const std::uint8_t how = script.byte();
+                return send(peer, wire::Group{how % 4U, static_cast<wire::Group::Action>(1 + how / 4 % 3)}, script);
+            }
             default:
                 return pass_time(script);
         }
@@ -360,6 +348,7 @@ class World : private hurrayd::Outbound::Listener {
         const std::uint8_t kind = script.byte();
         publish.descriptor = tensor_of(kind % 4 == 0 ? 0 : kind % 8 == 1 ? 2 : 1);
         publish.placements = {{0, 0}};
+        publish.group = kind < 128 ? 0 : 1 + kind % 2U;
         std::vector<std::size_t> kinds;
         if (kind % 4 != 0) {
             const std::size_t sort = kind % 8 == 1 ? 2 : kind / 8U % 16 < 8 ? kind / 8U % 2 : kind / 8U % 8;
@@ -566,6 +555,8 @@ class World : private hurrayd::Outbound::Listener {
                     outbound_.deliver(out_);
                 }
             }
+            registry_.continue_announcements(out_);
+            outbound_.deliver(out_);
             while (!broken_.empty()) {
                 const SessionNumber number = broken_.back();
                 broken_.pop_back();
@@ -609,10 +600,12 @@ class World : private hurrayd::Outbound::Listener {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+// Quotas limit what peers make the daemon keep, however long the script is.
+const hurray::fuzz::MemoryLimit hurray::fuzz::kMemoryLimit = {std::size_t{4} << 20, 0, 0};
+
+void hurray::fuzz::run_input(std::span<const std::uint8_t> input) {
     (void)descriptor(0);  // before descriptors are counted
-    Script script(std::span(data, size));
+    Script script(input);
     World world;
     world.run(script);
-    return 0;
 }
