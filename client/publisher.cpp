@@ -194,7 +194,8 @@ Result<void> Publisher::commit_group(Connection& connection, std::uint64_t group
     bool all_known = false;
     Connection::CallOptions options;
     options.interruptible = false;  // as a publish
-    options.on_reply = [this, group, &all_known](const wire::PacketMessage& reply) {
+    options.on_reply = [this, group, &all_known](const wire::PacketMessage& reply, std::vector<UniqueFd>& /*fds*/,
+                                                 bool /*missing*/) {
         const auto* answer = std::get_if<wire::GroupReply>(&reply);
         const std::lock_guard lock(mutex_);
         const auto staged = groups_.find(group);

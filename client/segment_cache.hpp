@@ -117,6 +117,7 @@ class SegmentCache {
         std::uint64_t idle_bytes = 0;
     };
     [[nodiscard]] Kept kept() const;
+    [[nodiscard]] const Limits& limits() const noexcept { return limits_; }
 
   private:
     struct Entry {

@@ -133,8 +133,8 @@ void Session::unreserve(std::uint64_t reservation) noexcept { connection_->post(
 
 void Session::forget(std::vector<std::uint64_t> segments) noexcept {
     try {
-        while (segments.size() > wire::kMaxForgetSegments) {
-            const auto last = segments.end() - static_cast<std::ptrdiff_t>(wire::kMaxForgetSegments);
+        while (segments.size() > wire::kMaxSegmentNumbers) {
+            const auto last = segments.end() - static_cast<std::ptrdiff_t>(wire::kMaxSegmentNumbers);
             connection_->post(wire::Forget{{last, segments.end()}});
             segments.erase(last, segments.end());
         }

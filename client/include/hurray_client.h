@@ -186,7 +186,8 @@ HURRAY_API HurrayStatus hurray_client_dispatch(HurrayClient *client, int64_t tim
  * client   capsules, their bytes, leases, and "memory", what was allocated here: segments, bytes (in use and waiting to be
  *          used again); idle_segments, idle_bytes (of those, waiting) and their limits idle_segments_limit, idle_bytes_limit, idle_ms_limit;
  *          arenas, arena_bytes (segments that small buffers share), arena_live_bytes (in use), arena_retired_bytes (never used again, since a
- *          lease was lost); segments_made, blocks_reused (since the client connected)
+ *          lease was lost); segments_made, blocks_reused (since the client connected); and "mappings", what was attached: segments,
+ *          bytes; idle_segments, idle_bytes (of those, without a lease) and their limits
  * daemon_version, uptime_ms */
 HURRAY_API HurrayStatus hurray_client_status_json(HurrayClient *client, char *out, uint64_t *inout_len);
 
