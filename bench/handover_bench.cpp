@@ -314,6 +314,8 @@ int main(int argc, char** argv) {
     if (const char* socket = std::getenv("HURRAY_SOCKET"); socket == nullptr || *socket == '\0') {
         run_under_private_daemon(argv);
     }
+    ::setenv("HURRAY_POOL_BYTES", "0",
+             1);  // each tensor is in fresh memory, as the floor's is; see memory_bench for the other way
     std::printf("%s; %s\n\n", bench::machine().c_str(),
                 options.spread ? "processes where the scheduler likes" : "all processes on one processor");
     std::printf("Microseconds; ratio = p50 through hurrayd / p50 of the floor.\n\n");

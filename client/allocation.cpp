@@ -1,5 +1,7 @@
 #include "client/allocation.hpp"
 
+#include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "libhurray/base/checked_math.hpp"
@@ -8,13 +10,13 @@ namespace hurray::client {
 
 namespace {
 
-constexpr std::uint64_t kPage = 4096;
+constexpr std::uint64_t kPage = SegmentPool::kPage;
 
 Result<std::uint64_t> too_large() {
     return fail(Errc::NoSpace, "the buffers together have more bytes than 64 bits can count");
 }
 
-/// Where each buffer goes, and how long the segment must be.
+/// Where each buffer goes, from the block's beginning, and how long that must be.
 Result<std::uint64_t> lay_out(std::span<const std::uint64_t> sizes, std::vector<Allocation::Buffer>& buffers) {
     std::uint64_t end = 0;
     for (const std::uint64_t size : sizes) {
@@ -44,26 +46,52 @@ std::byte* empty_buffer_address() noexcept {
     return nothing;
 }
 
-Result<Allocation> Allocation::create(std::span<const std::uint64_t> sizes) {
+Result<Allocation> Allocation::create(SegmentPool& pool, std::span<const std::uint64_t> sizes, Contents contents) {
     Allocation made;
+    made.contents_ = contents;
     made.buffers_.reserve(sizes.size());
     const auto length = lay_out(sizes, made.buffers_);
     if (!length) {
         return fail(length.error());
     }
-    if (*length > 0) {
-        auto segment = WritableSegment::create(*length);
-        if (!segment) {
-            return fail(std::move(segment.error()));
+    if (*length == 0) {
+        return made;
+    }
+    auto block = pool.take(*length);
+    if (!block) {
+        return fail(std::move(block.error()));
+    }
+    made.block_ = std::move(*block);
+    // Clears what an earlier capsule has left: all of it, or what no buffer covers.
+    std::byte* const data = made.block_->data();
+    const std::uint64_t dirty = made.block_->dirty();
+    std::uint64_t begin = 0;
+    for (Buffer& buffer : made.buffers_) {
+        if (contents == Contents::Whatever && buffer.size > 0 && begin < dirty) {
+            std::memset(data + begin, 0, std::min(buffer.offset, dirty) - begin);
+            begin = std::min(buffer.offset + buffer.size, dirty);
         }
-        made.segment_ = std::move(*segment);
+        buffer.offset += made.block_->offset();
+    }
+    if (begin < dirty) {
+        std::memset(data + begin, 0, dirty - begin);
     }
     return made;
 }
 
 std::byte* Allocation::data(std::size_t index) const noexcept {
     const Buffer& buffer = buffers_[index];
-    return buffer.size == 0 ? empty_buffer_address() : segment_->data() + buffer.offset;
+    return buffer.size == 0 ? empty_buffer_address() : block_->segment().memory->data() + buffer.offset;
+}
+
+std::shared_ptr<const Mapping> Allocation::mapping() const noexcept {
+    return block_ != nullptr ? std::shared_ptr<const Mapping>(block_, block_->segment().memory.get()) : nullptr;
+}
+
+void Allocation::shorten(std::size_t index, std::uint64_t size) noexcept {
+    if (contents_ == Contents::Whatever && size < buffers_[index].size) {
+        std::memset(data(index) + size, 0, buffers_[index].size - size);
+    }
 }
 
 Result<BufferListPtr> make_buffer_list(std::span<const BufferRange> ranges) {

@@ -7,11 +7,12 @@
 
 #include "hurray.h"
 
+#include "client/segment_pool.hpp"
 #include "client/shared_memory.hpp"
 
 namespace hurray::client {
 
-/// The writable buffers of one capsule to be, all in one segment of their own.
+/// The writable buffers of one capsule to be, all in one block of memory.
 ///
 /// Threads: one at a time.
 class Allocation {
@@ -20,23 +21,36 @@ class Allocation {
         std::uint64_t offset = 0;  ///< in the segment; of no meaning if size is 0
         std::uint64_t size = 0;
     };
+    /// What the buffers hold at first.
+    enum class Contents : std::uint8_t {
+        Zeros,
+        Whatever  ///< zeros, or what this session published in that memory before
+    };
 
-    /// Lays the buffers out, the first at a multiple of 4096, the others of 64, and makes the segment. Where all are empty
-    /// there is none. Fails: as WritableSegment::create; NoSpace for sizes that no machine has.
-    [[nodiscard]] static Result<Allocation> create(std::span<const std::uint64_t> sizes);
+    /// Lays the buffers out, the first at a multiple of 4096, the others of 64, and takes a block for them. Where all are
+    /// empty there is none. What lies between the buffers and behind them is zero in any case: consumers can see it.
+    /// Fails: as SegmentPool::take; NoSpace for sizes that no machine has.
+    [[nodiscard]] static Result<Allocation> create(SegmentPool& pool, std::span<const std::uint64_t> sizes,
+                                                   Contents contents);
 
     /// Null if every buffer is empty.
-    [[nodiscard]] const std::shared_ptr<const WritableSegment>& segment() const noexcept { return segment_; }
+    [[nodiscard]] const std::shared_ptr<Block>& block() const noexcept { return block_; }
     [[nodiscard]] const std::vector<Buffer>& buffers() const noexcept { return buffers_; }
     /// Never null. `index` is below buffers().size().
     [[nodiscard]] std::byte* data(std::size_t index) const noexcept;
+    /// The memory of all of them, which keeps the block; null if there is none.
+    [[nodiscard]] std::shared_ptr<const Mapping> mapping() const noexcept;
+
+    /// Of a buffer only its first `size` bytes will be published: what is behind them must not be left over from before.
+    void shorten(std::size_t index, std::uint64_t size) noexcept;
 
     /// A publish of it was sent and never answered: somebody may read it, so it can't be published again.
     bool maybe_published = false;
 
   private:
-    std::shared_ptr<const WritableSegment> segment_;
+    std::shared_ptr<Block> block_;
     std::vector<Buffer> buffers_;
+    Contents contents_ = Contents::Zeros;
 };
 
 /// A pointer for buffers that have no byte.

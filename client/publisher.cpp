@@ -23,7 +23,7 @@ tl::unexpected<Error> misfit(std::size_t index, const char* what, std::uint64_t 
 }
 
 /// The placements of a descriptor's buffers in the allocation's one segment.
-Result<std::vector<wire::Placement>> place(const BufferTable& table, const Allocation& allocation) {
+Result<std::vector<wire::Placement>> place(const BufferTable& table, Allocation& allocation) {
     const auto& buffers = allocation.buffers();
     if (table.size() != buffers.size()) {
         return fail_field(Errc::InvalidArgument, "descriptor",
@@ -40,6 +40,9 @@ Result<std::vector<wire::Placement>> place(const BufferTable& table, const Alloc
             return misfit(i, "bytes of alignment", entry.alignment, i == 0 ? 4096 : HURRAY_MIN_BUFFER_ALIGNMENT);
         }
         placements[i].offset = buffers[i].offset;
+    }
+    for (std::size_t i = 0; i < table.size(); ++i) {
+        allocation.shorten(i, table[i].byte_size);
     }
     return placements;
 }
@@ -111,19 +114,29 @@ Result<Publisher::Published> Publisher::publish(Connection& connection, std::spa
     }
     Connection::CallOptions options;
     options.interruptible = false;  // answered at once; giving up in between would leave it open who owns the memory
-    const int fd = holds_bytes ? allocation.segment()->fd() : -1;
+    const std::shared_ptr<Block> block = holds_bytes ? allocation.block() : nullptr;
+    const int fd = holds_bytes ? block->segment().memory->fd() : -1;
+    if (holds_bytes) {
+        // Whose first publish is without its answer yet is brought by others as well: the daemon sees that it is one file.
+        ProducerSegment& segment = block->segment();
+        const bool is_known = segment.is_known;
+        message.segments.push_back({segment.number, !is_known, wire::Memory::Reusable, segment.memory->size(),
+                                    is_known ? 0 : segment.reservation});
+        if (!is_known) {
+            options.fds = std::span(&fd, 1);
+        }
+    }
     {
         // On the books before it is sent: what the daemon says of it may be read by another thread.
         const std::lock_guard lock(mutex_);
-        if (holds_bytes) {
-            message.segments.push_back({++last_segment_, true, wire::Memory::Reusable, allocation.segment()->size()});
-            options.fds = std::span(&fd, 1);
-        }
-        capsules_.emplace(
-            *id, Capsule{published.capsule, terms, false, 0, published.byte_size, false, allocation.segment(), {}});
+        capsules_.emplace(*id, Capsule{published.capsule, terms, false, 0, published.byte_size, false, block, {}});
     }
-    options.on_reply = [this, &id, &terms](const wire::PacketMessage& reply) {
+    options.on_reply = [this, &id, &terms, &block](const wire::PacketMessage& reply, std::vector<UniqueFd>& /*fds*/,
+                                                   bool /*missing*/) {
         if (const auto* answer = std::get_if<wire::PublishReply>(&reply)) {
+            if (block != nullptr) {
+                block->segment().is_known = true;  // before anything of the capsule's end is read
+            }
             const std::lock_guard lock(mutex_);
             if (const auto found = capsules_.find(*id); found != capsules_.end()) {
                 found->second.answered = true;
@@ -147,6 +160,9 @@ Result<Publisher::Published> Publisher::publish(Connection& connection, std::spa
     if (!reply) {
         allocation.maybe_published = reply.error().code == Errc::ConnectionLost || reply.error().code == Errc::Closed;
         if (allocation.maybe_published) {
+            if (block != nullptr) {
+                block->spoil();
+            }
             connection.post(wire::Withdraw{published.capsule});  // close() knows nothing of it any more
         }
         return fail(std::move(reply.error()));
@@ -178,7 +194,8 @@ Result<void> Publisher::commit_group(Connection& connection, std::uint64_t group
     bool all_known = false;
     Connection::CallOptions options;
     options.interruptible = false;  // as a publish
-    options.on_reply = [this, group, &all_known](const wire::PacketMessage& reply) {
+    options.on_reply = [this, group, &all_known](const wire::PacketMessage& reply, std::vector<UniqueFd>& /*fds*/,
+                                                 bool /*missing*/) {
         const auto* answer = std::get_if<wire::GroupReply>(&reply);
         const std::lock_guard lock(mutex_);
         const auto staged = groups_.find(group);
@@ -280,8 +297,32 @@ void Publisher::close_all(Capsule& capsule, std::vector<Notice>& notices) {
     }
 }
 
-/// The capsule's last notice also holds its memory, so that it is unmapped after the user was told, and not by the reader.
+/// What the user is to be told. That notice also keeps the memory: it is used again, or unmapped, after the user was told, and
+/// not by the reader. Where nobody is to be told, memory that can be used again goes back to its pool at once.
 void Publisher::end(Capsule&& capsule, bool reusable, std::vector<Notice>& notices) {
+    std::shared_ptr<Block> block = std::move(capsule.block);
+    if (block != nullptr && !reusable) {
+        block->spoil();
+    }
+    const HurrayEventFn tell = capsule.terms.on_event;
+    if (tell == nullptr) {
+        if (block == nullptr) {
+            return;
+        }
+        if (reusable) {
+            block->end_quietly();
+            block.reset();
+            if (!pool_->needs_sweep()) {
+                return;
+            }
+        }
+        notices.push_back([pool = pool_, block = std::move(block)]() mutable {
+            block.reset();
+            pool->sweep();
+            return false;
+        });
+        return;
+    }
     EventRecord record{HURRAY_EVENT_ENDED,
                        reusable ? HURRAY_EVENT_FLAG_REUSABLE : 0,
                        HURRAY_OK,
@@ -289,25 +330,24 @@ void Publisher::end(Capsule&& capsule, bool reusable, std::vector<Notice>& notic
                        capsule.version,
                        0,
                        std::move(capsule.terms.name)};
-    notices.push_back([tell = capsule.terms.on_event, context = capsule.terms.context, record = std::move(record),
-                       segment = std::move(capsule.segment)] {
-        if (tell == nullptr) {
-            return false;
-        }
+    notices.push_back([tell, context = capsule.terms.context, record = std::move(record), block = std::move(block)] {
         record.tell(tell, context);
         return true;
     });
 }
 
 void Publisher::on_ended(const wire::Ended& event, std::vector<Notice>& notices) {
-    const std::lock_guard lock(mutex_);
-    const auto found = capsules_.find(event.capsule.id);
-    if (found == capsules_.end() || !found->second.answered) {
-        return;
-    }
-    auto node = capsules_.extract(found);
-    if (const auto group = groups_.find(node.mapped().terms.group); group != groups_.end()) {
-        std::erase(group->second, event.capsule.id);  // withdrawn while it was staged
+    Capsules::node_type node;
+    {
+        const std::lock_guard lock(mutex_);
+        const auto found = capsules_.find(event.capsule.id);
+        if (found == capsules_.end() || !found->second.answered) {
+            return;
+        }
+        node = capsules_.extract(found);
+        if (const auto group = groups_.find(node.mapped().terms.group); group != groups_.end()) {
+            std::erase(group->second, event.capsule.id);  // withdrawn while it was staged
+        }
     }
     const bool all_released = node.mapped().open.empty();
     close_all(node.mapped(), notices);
@@ -315,16 +355,21 @@ void Publisher::on_ended(const wire::Ended& event, std::vector<Notice>& notices)
 }
 
 void Publisher::on_connection_lost(std::vector<Notice>& notices) {
-    const std::lock_guard lock(mutex_);
-    for (auto& [id, capsule] : capsules_) {
-        if (!capsule.answered) {
-            continue;  // its publish was not answered: the one who waits for it is told
+    Capsules ended;
+    {
+        const std::lock_guard lock(mutex_);
+        groups_.clear();
+        for (auto next = capsules_.begin(); next != capsules_.end();) {
+            const auto capsule = next++;
+            if (capsule->second.answered) {  // else its publish was not answered: the one who waits for it is told
+                ended.insert(capsules_.extract(capsule));
+            }
         }
+    }
+    for (auto& [id, capsule] : ended) {
         close_all(capsule, notices);
         end(std::move(capsule), false, notices);
     }
-    std::erase_if(capsules_, [](const auto& entry) { return entry.second.answered; });
-    groups_.clear();
 }
 
 std::vector<wire::CapsuleId> Publisher::attachable() {
@@ -339,7 +384,7 @@ std::vector<wire::CapsuleId> Publisher::attachable() {
 }
 
 void Publisher::clear() {
-    std::unordered_map<wire::Id16, Capsule, Hash> forgotten;  // unmapped without the lock
+    Capsules forgotten;  // their memory goes without the lock
     const std::lock_guard lock(mutex_);
     forgotten.swap(capsules_);
     groups_.clear();

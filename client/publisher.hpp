@@ -10,12 +10,14 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "hurray_client.h"
 
 #include "client/allocation.hpp"
 #include "client/connection.hpp"
+#include "client/segment_pool.hpp"
 #include "libhurray/base/result.hpp"
 #include "proto/wire/messages.hpp"
 
@@ -38,6 +40,9 @@ struct PublishTerms {
 /// Threads: any. Events come from whichever thread reads the connection.
 class Publisher {
   public:
+    /// Memory of capsules that have ended goes back to `pool`.
+    explicit Publisher(std::shared_ptr<SegmentPool> pool) noexcept : pool_(std::move(pool)) {}
+
     struct Published {
         wire::CapsuleId capsule;
         std::uint64_t version = 0;  ///< 0: staged in its group
@@ -48,7 +53,7 @@ class Publisher {
 
     /// Checks the descriptor against the allocation, and publishes. On success the memory belongs to the capsule.
     /// Fails: InvalidLayout and others  the descriptor; InvalidArgument  it does not fit the allocation; what the daemon says.
-    /// If the connection ends before the answer, `allocation.maybe_published` is set.
+    /// If the connection ends before the answer, `allocation.maybe_published` is set, and its memory is never used again.
     [[nodiscard]] Result<Published> publish(Connection& connection, std::span<const std::uint8_t> descriptor,
                                             Allocation& allocation, const PublishTerms& terms);
 
@@ -73,7 +78,7 @@ class Publisher {
     [[nodiscard]] std::vector<wire::CapsuleId> attachable();
     /// This capsule was withdrawn by its own session.
     void withdrawn(const wire::CapsuleId& capsule);
-    /// Forgets all of them, without telling anybody; their memory is unmapped here.
+    /// Forgets all of them, without telling anybody; their memory goes back to its pool here.
     void clear();
     /// How many there are, and their bytes.
     [[nodiscard]] std::pair<std::size_t, std::uint64_t> totals();
@@ -86,23 +91,25 @@ class Publisher {
         std::uint64_t version = 0;  ///< 0: not answered, or staged
         std::uint64_t byte_size = 0;
         bool retired = false;
-        std::shared_ptr<const WritableSegment> segment;
+        std::shared_ptr<Block> block;  ///< null if it has no byte
         std::set<wire::LeaseId> open;
     };
     struct Hash {
         std::size_t operator()(const wire::Id16& id) const noexcept;
     };
 
+    using Capsules = std::unordered_map<wire::Id16, Capsule, Hash>;
+
     [[nodiscard]] Result<wire::Id16> random_id();
     static void close_all(Capsule& capsule, std::vector<Notice>& notices);
-    static void end(Capsule&& capsule, bool reusable, std::vector<Notice>& notices);
+    void end(Capsule&& capsule, bool reusable, std::vector<Notice>& notices);
 
+    const std::shared_ptr<SegmentPool> pool_;
     std::mutex mutex_;
-    std::unordered_map<wire::Id16, Capsule, Hash> capsules_;
+    Capsules capsules_;
     /// Open groups: what is staged in them, in the order in which the daemon has answered, which is that of its versions.
     std::map<std::uint64_t, std::vector<wire::Id16>> groups_;
     std::uint64_t last_group_ = 0;
-    std::uint64_t last_segment_ = 0;
     std::array<wire::Id16, 16> random_{};  ///< 256 bytes: what getrandom gives without being interrupted
     std::size_t random_left_ = 0;
 };

@@ -6,6 +6,8 @@
 #include "client/connection.hpp"
 #include "client/lease.hpp"
 #include "client/publisher.hpp"
+#include "client/segment_cache.hpp"
+#include "client/segment_pool.hpp"
 #include "client/watcher.hpp"
 
 namespace hurray::client {
@@ -26,13 +28,15 @@ struct SessionOptions {
 ///
 /// Owner: shared by the client handle and by every lease, so leases outlive the handle. In a forked child it is never
 /// destroyed. Threads: any.
-class Session final : public EventSink {
+class Session final : public EventSink, public SegmentBooks {
   public:
-    /// Fails: as Connection::open.
+    /// Fails: as Connection::open and PoolLimits::from_environment.
     [[nodiscard]] static Result<std::shared_ptr<Session>> open(const SessionOptions& options);
 
     [[nodiscard]] Connection& connection() noexcept { return *connection_; }
     [[nodiscard]] LeaseTable& leases() noexcept { return leases_; }
+    [[nodiscard]] SegmentCache& segments() noexcept { return segments_; }
+    [[nodiscard]] SegmentPool& pool() noexcept { return *pool_; }
     [[nodiscard]] Publisher& publisher() noexcept { return publisher_; }
     [[nodiscard]] Watcher& watcher() noexcept { return watcher_; }
     [[nodiscard]] bool dispatch_by_caller() const noexcept { return options_.dispatch_by_caller; }
@@ -43,13 +47,20 @@ class Session final : public EventSink {
     static void retire(std::shared_ptr<Session> session);
 
     void on_event(wire::PacketMessage&& event, std::vector<Notice>& notices) override;
+    void on_late_grant(const wire::AttachReply& grant, std::vector<UniqueFd>&& fds, bool fds_missing) override;
     void on_end(const Error& reason, std::vector<Notice>& notices) override;
 
+    Result<void> reserve(std::uint64_t reservation, std::uint64_t bytes) override;
+    void unreserve(std::uint64_t reservation) noexcept override;
+    void forget(std::vector<std::uint64_t> segments) noexcept override;
+
   private:
-    explicit Session(const SessionOptions& options);
+    Session(const SessionOptions& options, const PoolLimits& pool_limits);
 
     SessionOptions options_;
     LeaseTable leases_;
+    SegmentCache segments_;
+    const std::shared_ptr<SegmentPool> pool_;
     Publisher publisher_;
     Watcher watcher_;
     std::unique_ptr<Connection> connection_;

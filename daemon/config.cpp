@@ -115,6 +115,7 @@ bool set_log_level(Draft& draft, const Value& value) {
     return false;
 }
 
+constexpr std::int64_t kLeastBytes = 4096;
 constexpr std::uint64_t kMostOfAnything = 1'000'000'000;
 
 /// A count from `least` to a thousand million.
@@ -143,6 +144,24 @@ bool set_descriptors(Draft& draft, const Value& value) {
 bool set_clients(Draft& draft, const Value& value) { return set_count(draft.limits.of_user.clients, value, 1); }
 
 bool set_waiting(Draft& draft, const Value& value) { return set_count(draft.limits.of_user.waiting, value, 1); }
+
+bool set_reservations(Draft& draft, const Value& value) {
+    return set_count(draft.limits.of_user.reservations, value, 1);
+}
+
+/// A number of bytes; 0: no limit. Less than a page holds nothing.
+bool set_bytes(std::uint64_t& into, const Value& value) {
+    const auto* plain = std::get_if<std::int64_t>(&value);
+    if (plain == nullptr || *plain < 0 || (*plain != 0 && *plain < kLeastBytes)) {
+        return false;
+    }
+    into = static_cast<std::uint64_t>(*plain);
+    return true;
+}
+
+bool set_user_bytes(Draft& draft, const Value& value) { return set_bytes(draft.limits.of_user.bytes, value); }
+
+bool set_all_bytes(Draft& draft, const Value& value) { return set_bytes(draft.limits.of_user.all_bytes, value); }
 
 bool set_unread_descriptors(Draft& draft, const Value& value) {
     return set_count(draft.limits.unread_descriptors, value, hurray::wire::kMaxPacketFds);
@@ -177,6 +196,12 @@ constexpr auto kKeys = std::to_array<Key>({
      "0, or 300 to 1000000000", set_descriptors},
     {"quota.user.clients", "256", "count", "most connections of a user", "1 to 1000000000", set_clients},
     {"quota.user.waiting", "1024", "count", "most attaches of a user that wait", "1 to 1000000000", set_waiting},
+    {"quota.user.reservations", "16384", "count", "most segments of a user that are reserved and not published yet",
+     "1 to 1000000000", set_reservations},
+    {"quota.user.bytes", "0", "bytes", "most shared memory of a user, reserved or kept; 0: no limit",
+     "0, or 4096 or more", set_user_bytes},
+    {"quota.bytes", "0", "bytes", "most shared memory of all users together, reserved or kept; 0: no limit",
+     "0, or 4096 or more", set_all_bytes},
     {"quota.user.unread_descriptors", "256", "count",
      "most file descriptors that a client may have been sent and not read", "253 to 1000000000",
      set_unread_descriptors},

@@ -95,8 +95,16 @@ hurray::Result<void> Dispatcher::handle(Peer& peer, std::span<const std::byte> p
         void operator()(const wire::Unwatch& unwatch) const { self.registry_.unwatch(peer.number, id, unwatch, out); }
         void operator()(const wire::Group& group) const { self.registry_.group(peer.number, id, group, out); }
         void operator()(const wire::StatusRequest&) const {
-            self.registry_.status(peer.number, id, kVersion, now_ms - self.started_ms_, out);
+            self.registry_.status(peer.number, id, kVersion, now_ms - self.started_ms_, now_ms, out);
         }
+        void operator()(const wire::Reserve& reserve) const {
+            self.registry_.reserve(peer.number, id, reserve, now_ms, out);
+        }
+        void operator()(const wire::Unreserve& unreserve) const {
+            self.registry_.unreserve(peer.number, id, unreserve, out);
+        }
+        void operator()(const wire::Forget& forget) const { self.registry_.forget(peer.number, id, forget, out); }
+        void operator()(const wire::Drop& drop) const { Dispatcher::drop(peer, id, drop, out); }
     };
     std::visit(Visitor{*this, peer, id, request, received, now_ms, out}, request.message);
     return {};
@@ -129,11 +137,19 @@ hurray::Result<void> Dispatcher::greet(Peer& peer, const wire::Request& request,
         return last_words(peer, request.request_id, opened.error(), out);
     }
     peer.greeted = true;
+    peer.keeps_segments = hello.keeps_segments;
     wire::HelloReply reply;
     reply.version = std::min(hello.version_max, wire::kProtocolVersionMax);
     reply.instance = instance_;
     out.send(peer.number, request.request_id, reply);
     return {};
+}
+
+void Dispatcher::drop(const Peer& peer, std::uint64_t request_id, const wire::Drop& drop, Outbox& out) {
+    for (const std::uint64_t number : drop.segments) {
+        out.forgotten.emplace_back(peer.number, SegmentNumber{number});
+    }
+    out.send(peer.number, request_id, wire::Done{});
 }
 
 void Dispatcher::publish(const Peer& peer, std::uint64_t request_id, wire::Publish& publish, wire::Received& received,
@@ -144,42 +160,31 @@ void Dispatcher::publish(const Peer& peer, std::uint64_t request_id, wire::Publi
     if (!buffers) {
         return refuse(buffers.error());
     }
-    // The codec has seen to it that as many descriptors came as segments ask for, so one for each segment here.
-    for (std::size_t i = 0; i < publish.segments.size(); ++i) {
-        const wire::Segment& segment = publish.segments[i];
-        const auto field = [i](const char* part) { return "publish.segments[" + std::to_string(i) + "]" + part; };
-        if (!segment.carries_fd) {
-            return refuse(
-                {Errc::Unsupported, "a segment without its descriptor is not built yet", field(".carries_fd")});
-        }
-        if (segment.memory != wire::Memory::Reusable) {
-            return refuse({Errc::Unsupported, "memory other than REUSABLE is not built yet", field(".memory")});
-        }
-    }
     if (const auto placed = wire::check_placements(publish.segments, publish.placements, *buffers, "publish");
         !placed) {
         return refuse(placed.error());
     }
-    std::vector<wire::FileIdentity> files;
-    files.reserve(publish.segments.size());
-    for (std::size_t i = 0; i < publish.segments.size(); ++i) {
-        const auto checked = wire::check_segment(received.fds[i].get(), publish.segments[i], {"publish.segments", i});
+    // The codec has seen to it that as many descriptors came as segments carry.
+    Publication publication;
+    publication.brought.resize(publish.segments.size());
+    for (std::size_t i = 0, next_fd = 0; i < publish.segments.size(); ++i) {
+        if (!publish.segments[i].carries_fd) {
+            continue;
+        }
+        const auto checked =
+            wire::check_segment(received.fds[next_fd++].get(), publish.segments[i], {"publish.segments", i});
         if (!checked) {
             return refuse(checked.error());
         }
-        files.push_back(*checked);
+        publication.brought[i].file = *checked;
     }
-    if (const auto distinct = wire::check_distinct(files, "publish"); !distinct) {
-        return refuse(distinct.error());
-    }
-
-    Publication publication;
     for (const wire::BufferExtent& buffer : *buffers) {
         publication.buffer_bytes += buffer.byte_size;  // each fits its segment, and they don't overlap: nothing wraps
     }
-    publication.stored.reserve(publish.segments.size());
-    for (std::size_t i = 0; i < publish.segments.size(); ++i) {
-        publication.stored.push_back(segments_.add(std::move(received.fds[i]), publish.segments[i].size));
+    for (std::size_t i = 0, next_fd = 0; i < publish.segments.size(); ++i) {
+        if (publish.segments[i].carries_fd) {
+            publication.brought[i].number = segments_.add(std::move(received.fds[next_fd++]), publish.segments[i].size);
+        }
     }
     publication.request = std::move(publish);
     registry_.publish(peer.number, request_id, std::move(publication), out);

@@ -20,9 +20,9 @@ using enum Exposition::Type;
 constexpr std::array kExpectedErrors = {Errc::NotFound,        Errc::AlreadyExists, Errc::TimedOut, Errc::NotPermitted,
                                         Errc::OverQuota,       Errc::Limit,         Errc::Protocol, Errc::Unsupported,
                                         Errc::InvalidArgument, Errc::Closed};
-constexpr auto kExpectedLimits =
-    std::to_array<std::string_view>({"limits.descriptors", "quota.user.clients", "quota.user.waiting", "packet_bytes",
-                                     "descriptor_bytes", "group_members", "open_groups"});
+constexpr auto kExpectedLimits = std::to_array<std::string_view>(
+    {"limits.descriptors", "quota.user.clients", "quota.user.waiting", "quota.user.reservations", "quota.user.bytes",
+     "quota.bytes", "packet_bytes", "descriptor_bytes", "group_members", "open_groups"});
 
 void append_number(std::string& text, auto number) {
     std::array<char, 32> digits{};
@@ -106,11 +106,15 @@ std::string expose(const Metrics& metrics) {
     one("hurray_capsules", Gauge, "Capsules, retired ones that are still held included.", totals.capsules);
     one("hurray_staged_capsules", Gauge, "Of them, those in groups that have not been committed.", totals.staged);
     one("hurray_names", Gauge, "Names with a living version.", totals.names);
-    one("hurray_segment_bytes", Gauge, "Size of the shared memory segments of all capsules.", totals.bytes);
+    one("hurray_segment_bytes", Gauge, "Size of the shared memory segments that are kept for producers and capsules.",
+        totals.bytes);
+    one("hurray_reserved_bytes", Gauge, "Size of the segments that are reserved and not published yet.",
+        totals.reserved);
+    one("hurray_reservations", Gauge, "Segments that are reserved and not published yet.", totals.reservations);
     one("hurray_leases", Gauge, "Leases that are open.", totals.leases);
     one("hurray_waiting_attaches", Gauge, "Attaches that wait for a capsule to come.", totals.waiting);
     one("hurray_watches", Gauge, "Watches of names.", totals.watches);
-    one("hurray_segment_descriptors", Gauge, "File descriptors of segments that are kept for capsules.",
+    one("hurray_segment_descriptors", Gauge, "File descriptors of segments that are kept for producers and capsules.",
         totals.descriptors);
     one("hurray_queued_packets", Gauge, "Packets that wait until clients have read earlier ones.",
         metrics.queued_packets);

@@ -9,12 +9,15 @@
 
 namespace hurrayd {
 
-/// What a user may have only so much of.
+/// What there is only so much of, for each user or for all of them together.
 enum class Quota : std::uint8_t {
-    Clients,  ///< connections, greeted or not
-    Waiting,  ///< attaches that wait
+    Clients,       ///< connections, greeted or not
+    Waiting,       ///< attaches that wait
+    Reservations,  ///< segments announced and not published yet
+    Bytes,         ///< of shared memory, kept and reserved
+    AllBytes,      ///< the same, of all users together
 };
-inline constexpr std::size_t kQuotas = 2;
+inline constexpr std::size_t kQuotas = 5;
 
 /// As configuration, errors and metrics call it: "quota.user.clients".
 [[nodiscard]] std::string_view name_of(Quota quota) noexcept;
@@ -25,12 +28,18 @@ class Quotas {
     struct Limits {
         std::uint64_t clients = 256;
         std::uint64_t waiting = 1024;
+        std::uint64_t reservations = 16384;
+        std::uint64_t bytes = 0;      ///< 0: no limit
+        std::uint64_t all_bytes = 0;  ///< 0: no limit
     };
-    explicit Quotas(Limits limits) noexcept : limits_{limits.clients, limits.waiting} {}
+    explicit Quotas(Limits limits) noexcept
+        : limits_{limits.clients, limits.waiting, limits.reservations, limits.bytes, limits.all_bytes} {}
 
-    /// Whether `uid`, who has `in_use`, may have one more. Fails: OverQuota, naming quota, limit and use.
-    [[nodiscard]] hurray::Result<void> admit(Quota quota, std::uint32_t uid, std::uint64_t in_use);
+    /// Whether `uid` may have `more`, where `in_use` is what it has, or all have. Fails: OverQuota, naming quota, limit and use.
+    [[nodiscard]] hurray::Result<void> admit(Quota quota, std::uint32_t uid, std::uint64_t in_use,
+                                             std::uint64_t more = 1);
 
+    /// 0: none.
     [[nodiscard]] std::uint64_t limit(Quota quota) const noexcept { return limits_[index(quota)]; }
     /// How many were refused so far.
     [[nodiscard]] std::uint64_t refused(Quota quota) const noexcept { return refused_[index(quota)]; }

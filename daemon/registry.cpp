@@ -35,8 +35,8 @@ constexpr std::size_t kMaxKeptBack = 1024;
 constexpr std::size_t kEndingPiece = 256;
 /// What watchers are told at a time after a commit: each may be a packet, as above.
 constexpr std::size_t kAnnouncementPiece = 256;
-/// Users that fit a StatusReply: 9 uses of up to 32 bytes each.
-constexpr std::size_t kStatusUsers = 220;
+/// Users that fit a StatusReply beside what is being written (16,000 bytes): 11 uses of up to 32 bytes each.
+constexpr std::size_t kStatusUsers = 131;
 /// What a publish may have to announce: the end of the version before, and its own.
 constexpr std::size_t kPublishEvents = 2;
 
@@ -158,6 +158,9 @@ void Registry::end_session(SessionNumber number, Outbox& out) {
     while (!ended.waiting_order.empty()) {
         remove_waiter(ended.waiting_order.front());
     }
+    while (!ended.reservations.empty()) {  // at once: others may be refused for want of that room
+        end_reservation(ended, ended.reservations.begin());
+    }
     --count(ended.identity.uid).clients;
     endings_.push_back(number);
     if (endings_.size() == 1) {
@@ -227,6 +230,12 @@ bool Registry::continue_ending(Session& ended, std::size_t& budget, Outbox& out)
         end_if_unused(capsule, out);
         tell_watchers(1, out);
     }
+    for (; !ended.segments.empty(); --budget) {
+        if (budget == 0) {
+            return false;
+        }
+        forget_segment(ended, ended.segments.begin(), out);
+    }
     return true;
 }
 
@@ -254,14 +263,21 @@ bool Registry::may_publish(const Session& producer, const std::string& name) con
 void Registry::publish(SessionNumber from, std::uint64_t request_id, Publication publication, Outbox& out) {
     Session& producer = session(from);
     const wire::CapsuleId id{producer.identity.uid, publication.request.capsule};
+    const auto drop_brought = [&] {
+        for (const BroughtSegment& brought : publication.brought) {
+            if (brought.number != SegmentNumber{}) {
+                out.dropped.push_back(brought.number);
+            }
+        }
+    };
     const auto refuse = [&](Error error) {
-        out.dropped.insert(out.dropped.end(), publication.stored.begin(), publication.stored.end());
+        drop_brought();
         out.send(from, request_id, std::move(error));
     };
 
     if (const auto known = capsules_.find(id); known != capsules_.end()) {
         const Capsule& capsule = known->second;
-        const wire::Publish& before = capsule.publication.request;
+        const wire::Publish& before = capsule.published;
         const wire::Publish& now = publication.request;
         const std::string& name = capsule.group != nullptr ? before.name : capsule.name->first;
         if (capsule.producer != &producer || name != now.name || before.descriptor != now.descriptor ||
@@ -269,7 +285,7 @@ void Registry::publish(SessionNumber from, std::uint64_t request_id, Publication
             refuse(refusal(Errc::AlreadyExists, "publish.capsule", "a capsule with this id was published before"));
             return;
         }
-        out.dropped.insert(out.dropped.end(), publication.stored.begin(), publication.stored.end());
+        drop_brought();
         out.send(from, request_id, wire::PublishReply{capsule.version});
         return;
     }
@@ -287,9 +303,13 @@ void Registry::publish(SessionNumber from, std::uint64_t request_id, Publication
                        "the name \"" + name + "\" belongs to another user while a version of it lives"));
         return;
     }
+    if (auto checked = check_segments(producer, publication); !checked) {
+        refuse(std::move(checked.error()));
+        return;
+    }
 
     // From here on nothing is refused.
-    Capsule& capsule = add(producer, std::move(publication));
+    Capsule& capsule = add(producer, std::move(publication), out);
     if (group != nullptr) {
         stage(capsule, *group);
         out.send(from, request_id, wire::PublishReply{0});
@@ -304,28 +324,24 @@ void Registry::publish(SessionNumber from, std::uint64_t request_id, Publication
 }
 
 /// A new capsule on the books, which nobody sees yet.
-Registry::Capsule& Registry::add(Session& producer, Publication publication) {
+Registry::Capsule& Registry::add(Session& producer, Publication publication, Outbox& out) {
     const wire::CapsuleId id{producer.identity.uid, publication.request.capsule};
     Capsule& capsule = capsules_.try_emplace(id).first->second;
     capsule.id = id;
     capsule.access = {producer.identity.gid, kDefaultMode};
     capsule.pid = producer.identity.pid;
     capsule.producer = &producer;
-    for (const wire::Segment& segment : publication.request.segments) {
-        capsule.segment_bytes += segment.size;
-    }
-    capsule.publication = std::move(publication);
-    Totals& use = count(id.uid);
-    ++use.capsules;
-    use.bytes += capsule.segment_bytes;
-    use.descriptors += capsule.publication.stored.size();
+    capsule.segments = take_segments(producer, publication, out);
+    capsule.published = std::move(publication.request);
+    capsule.buffer_bytes = publication.buffer_bytes;
+    ++count(id.uid).capsules;
     return capsule;
 }
 
 /// Gives it its version and makes it what is attached under its name. Who published the version before is told, and what there
 /// is to tell watchers is announced.
 void Registry::make_visible(Capsule& capsule, Outbox& out) {
-    const auto [name, fresh] = names_.try_emplace(std::exchange(capsule.publication.request.name, {}));
+    const auto [name, fresh] = names_.try_emplace(std::exchange(capsule.published.name, {}));
     if (fresh) {
         name->second.owner = capsule.id.uid;
         if (!name->first.empty()) {
@@ -370,14 +386,13 @@ void Registry::end(Capsule& capsule, Outbox& out) {
     if (Session* told = live_producer(capsule)) {
         out.send(told->number, 0, wire::Ended{capsule.id, !capsule.lost_lease});
     }
-    const auto& stored = capsule.publication.stored;
-    out.dropped.insert(out.dropped.end(), stored.begin(), stored.end());
+    for (Segment* segment : capsule.segments) {
+        --segment->capsules;
+        drop_if_unused(*segment, out);
+    }
 
     const std::uint32_t uid = capsule.id.uid;
-    Totals& use = count(uid);
-    --use.capsules;
-    use.bytes -= capsule.segment_bytes;
-    use.descriptors -= stored.size();
+    --count(uid).capsules;
     if (capsule.group != nullptr) {
         unstage(capsule);
         capsules_.erase(wire::CapsuleId{capsule.id});  // a copy: the key must outlive the entry
@@ -539,18 +554,16 @@ void Registry::grant(Session& consumer, std::uint64_t request_id, std::uint64_t 
 }
 
 wire::AttachReply Registry::reply_for(const Capsule& capsule) {
-    const Publication& publication = capsule.publication;
     wire::AttachReply reply;
     reply.capsule = capsule.id;
     reply.name = capsule.name->first;
     reply.version = capsule.version;
-    reply.descriptor = publication.request.descriptor;
-    reply.segments.reserve(publication.stored.size());
-    for (std::size_t i = 0; i < publication.stored.size(); ++i) {
-        const wire::Segment& segment = publication.request.segments[i];
-        reply.segments.push_back({publication.stored[i].value, true, segment.memory, segment.size, 0});
+    reply.descriptor = capsule.published.descriptor;
+    reply.segments.reserve(capsule.segments.size());
+    for (const Segment* segment : capsule.segments) {
+        reply.segments.push_back({segment->number.value, true, segment->memory, segment->size, 0});
     }
-    reply.placements = publication.request.placements;
+    reply.placements = capsule.published.placements;
     reply.access = capsule.access;
     return reply;
 }
@@ -742,7 +755,7 @@ void Registry::list(SessionNumber from, std::uint64_t request_id, const wire::Li
     std::size_t bytes = 0;
     const auto stopped = visit_from(
         list.pattern, name, version, session(from), kListBudget, [&](const std::string& text, const Capsule& capsule) {
-            const wire::Publish& published = capsule.publication.request;
+            const wire::Publish& published = capsule.published;
             const std::size_t more =
                 kInfoOverhead + text.size() + (list.with_descriptor ? published.descriptor.size() : 0);
             if (bytes + more > kPageBytes || (list.limit != 0 && page.capsules.size() >= list.limit)) {
@@ -753,7 +766,7 @@ void Registry::list(SessionNumber from, std::uint64_t request_id, const wire::Li
             info.capsule = capsule.id;
             info.name = text;
             info.version = capsule.version;
-            info.bytes = capsule.publication.buffer_bytes;
+            info.bytes = capsule.buffer_bytes;
             info.leases = capsule.open_leases;
             info.access = capsule.access;
             info.retired = !is_attachable(capsule);
@@ -935,20 +948,23 @@ void Registry::tell_watch(Watch& watch, wire::Watched event, Outbox& out) {
 }
 
 void Registry::status(SessionNumber from, std::uint64_t request_id, std::string_view daemon_version,
-                      std::uint64_t uptime_ms, Outbox& out) const {
+                      std::uint64_t uptime_ms, std::uint64_t now_ms, Outbox& out) const {
     const Identity& asker = session(from).identity;
     wire::StatusReply reply;
     const auto add = [&](std::uint32_t uid, const Totals& use) {
         const std::uint64_t others = use.clients - (uid == asker.uid ? 1 : 0);
-        const std::array<wire::Use, 9> uses = {{{"clients", uid, others, quotas_.limit(Quota::Clients)},
-                                                {"capsules", uid, use.capsules, 0},
-                                                {"staged", uid, use.staged, 0},
-                                                {"names", uid, use.names, 0},
-                                                {"bytes", uid, use.bytes, 0},
-                                                {"leases", uid, use.leases, 0},
-                                                {"waiting", uid, use.waiting, quotas_.limit(Quota::Waiting)},
-                                                {"watches", uid, use.watches, 0},
-                                                {"descriptors", uid, use.descriptors, 0}}};
+        const std::array<wire::Use, 11> uses = {
+            {{"clients", uid, others, quotas_.limit(Quota::Clients)},
+             {"capsules", uid, use.capsules, 0},
+             {"staged", uid, use.staged, 0},
+             {"names", uid, use.names, 0},
+             {"bytes", uid, use.bytes + use.reserved, quotas_.limit(Quota::Bytes)},
+             {"reserved_bytes", uid, use.reserved, 0},
+             {"leases", uid, use.leases, 0},
+             {"waiting", uid, use.waiting, quotas_.limit(Quota::Waiting)},
+             {"watches", uid, use.watches, 0},
+             {"descriptors", uid, use.descriptors, 0},
+             {"reservations", uid, use.reservations, quotas_.limit(Quota::Reservations)}}};
         reply.uses.insert(reply.uses.end(), uses.begin(), uses.end());
     };
     if (asker.is_root) {
@@ -959,8 +975,12 @@ void Registry::status(SessionNumber from, std::uint64_t request_id, std::string_
             }
             add(uid, use);
         }
+        for (const auto& [uid, reservations] : writing_) {
+            list_writing(uid, now_ms, reply);
+        }
     } else if (const auto own = uses_.find(asker.uid); own != uses_.end()) {
         add(asker.uid, own->second);
+        list_writing(asker.uid, now_ms, reply);
     }
     reply.daemon_version = daemon_version;
     reply.uptime_ms = uptime_ms;
@@ -975,6 +995,8 @@ Registry::Totals Registry::totals() const noexcept {
         sum.staged += use.staged;
         sum.names += use.names;
         sum.bytes += use.bytes;
+        sum.reserved += use.reserved;
+        sum.reservations += use.reservations;
         sum.leases += use.leases;
         sum.waiting += use.waiting;
         sum.watches += use.watches;

@@ -19,6 +19,7 @@
 #include "daemon/types.hpp"
 #include "libhurray/base/result.hpp"
 #include "proto/wire/messages.hpp"
+#include "proto/wire/segment_check.hpp"
 
 namespace hurrayd {
 
@@ -33,11 +34,17 @@ struct Identity {
     wire::Id16 session;
 };
 
+/// What a publish brought for one of its segments, once checked and stored.
+struct BroughtSegment {
+    SegmentNumber number;  ///< the daemon's; none if it came without its descriptor
+    wire::FileIdentity file;
+};
+
 /// A publish whose descriptors have been checked and stored.
 struct Publication {
     wire::Publish request;
-    /// The daemon's numbers of `request.segments`, in their order.
-    std::vector<SegmentNumber> stored;
+    /// For each of `request.segments`, in their order.
+    std::vector<BroughtSegment> brought;
     /// Of the non-empty buffers together.
     std::uint64_t buffer_bytes = 0;
 };
@@ -56,7 +63,7 @@ class UsedNumbers {
     std::map<std::uint64_t, std::uint64_t> ranges_;  // first -> last, not touching each other
 };
 
-/// All that the daemon knows: sessions, capsules, names, leases, waiting attaches, watches. Plain logic: no descriptor,
+/// All that the daemon knows: sessions, capsules and the memory they lie in, names, leases, waiting attaches, watches. Plain logic: no descriptor,
 /// clock or socket inside; what is to be sent goes to the Outbox, in the order that the protocol prescribes.
 ///
 /// Every operation answers in the outbox, refusals too. A refused operation changes nothing. A session that was not
@@ -68,6 +75,9 @@ class UsedNumbers {
 ///    that it may be staged in a group: then it is counted, and for everybody but its own session it does not exist.
 /// 3. Each lease is told to the producer once as OPENED and once as RELEASED or LOST.
 /// 4. Versions rise over all names, and over the daemon's lives if `first_version` is the realtime clock in nanoseconds.
+/// 5. A segment is kept until its producer forgets it or is gone, and while a capsule lies in it. A producer's number means
+///    one file for its whole session.
+/// 6. A user's memory is what is kept of it plus what it has reserved; neither it nor everybody's grows over its quota.
 ///
 /// Threads: one. Costs: O(log n) or O(1) in the number of capsules and sessions, but for what lists them.
 class Registry {
@@ -93,10 +103,13 @@ class Registry {
     /// waiting attaches that it satisfies, in the order they came; then watchers.
     /// The same publish again by the same session has the same answer.
     /// With a group it is staged there, in version 0, and that is all.
-    /// Fails: AlreadyExists  the id was published with another content, or the name belongs to another user, or the group has a
-    ///                       member of that name
-    ///        NotFound       the session has no such group
-    ///        Limit          the group has as many members as it may have
+    /// Fails: AlreadyExists    the id was published with another content, the name belongs to another user, the group has a
+    ///                         member of that name, or a segment's number means another file in this session
+    ///        NotFound         the session has no such group; a segment without its descriptor, or its reservation, is not
+    ///                         known in this session
+    ///        InvalidArgument  a known segment has another size or kind; one file or reservation is named twice
+    ///        Limit            the group has as many members as it may have
+    ///        OverQuota        what is new of it and not reserved is more memory than may be had
     void publish(SessionNumber from, std::uint64_t request_id, Publication publication, Outbox& out);
 
     /// Begins or ends a group. Reply: GroupReply, for the request that ended the session's last group once more if it is
@@ -125,6 +138,16 @@ class Registry {
     void attach(SessionNumber from, std::uint64_t request_id, const wire::Attach& attach,
                 std::optional<std::uint64_t> timeout_ms, std::uint64_t now_ms, Outbox& out);
 
+    /// Reply: Done; room is kept for a segment that is about to be made, until a publish names the reservation.
+    /// Fails: AlreadyExists  the number is in use
+    ///        OverQuota
+    void reserve(SessionNumber from, std::uint64_t request_id, const wire::Reserve& reserve, std::uint64_t now_ms,
+                 Outbox& out);
+    /// Reply: Done. An unknown one is fine.
+    void unreserve(SessionNumber from, std::uint64_t request_id, const wire::Unreserve& unreserve, Outbox& out);
+    /// Reply: Done; the segments go with the last capsule that lies in them. Unknown ones are fine.
+    void forget(SessionNumber from, std::uint64_t request_id, const wire::Forget& forget, Outbox& out);
+
     /// Reply: Done, after the producers were told. Unknown leases are fine.
     void release(SessionNumber from, std::uint64_t request_id, const wire::Release& release, Outbox& out);
 
@@ -147,7 +170,7 @@ class Registry {
 
     /// Reply: StatusReply: the asker's user, for root every user (as many as fit a packet); without the asker's connection.
     void status(SessionNumber from, std::uint64_t request_id, std::string_view daemon_version, std::uint64_t uptime_ms,
-                Outbox& out) const;
+                std::uint64_t now_ms, Outbox& out) const;
 
     /// Answers the attaches whose time is over. When the next one's is: `next_deadline_ms`.
     void expire(std::uint64_t now_ms, Outbox& out);
@@ -159,11 +182,13 @@ class Registry {
         std::uint64_t capsules = 0;
         std::uint64_t staged = 0;  ///< of them
         std::uint64_t names = 0;
-        std::uint64_t bytes = 0;  ///< of stored segments
+        std::uint64_t bytes = 0;     ///< of the segments that are kept
+        std::uint64_t reserved = 0;  ///< bytes of reservations
+        std::uint64_t reservations = 0;
         std::uint64_t leases = 0;
         std::uint64_t waiting = 0;
         std::uint64_t watches = 0;
-        std::uint64_t descriptors = 0;
+        std::uint64_t descriptors = 0;  ///< of the segments that are kept
         friend bool operator==(const Totals&, const Totals&) = default;
     };
     [[nodiscard]] Totals totals() const noexcept;
@@ -192,6 +217,10 @@ class Registry {
     struct Group;
     using Hook = boost::intrusive::list_member_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>>;
 
+    template <class T, Hook T::* hook>
+    using ListOf = boost::intrusive::list<T, boost::intrusive::member_hook<T, Hook, hook>,
+                                          boost::intrusive::constant_time_size<false>>;
+
     struct Lease {
         std::uint64_t number = 0;
         Session* holder = nullptr;
@@ -211,9 +240,25 @@ class Registry {
         std::optional<std::multimap<std::uint64_t, Waiter*>::iterator> exact;
     };
 
-    template <class T, Hook T::* hook>
-    using ListOf = boost::intrusive::list<T, boost::intrusive::member_hook<T, Hook, hook>,
-                                          boost::intrusive::constant_time_size<false>>;
+    /// A producer's piece of memory.
+    struct Segment {
+        SegmentNumber number;
+        std::uint32_t uid = 0;  ///< on whose account it is
+        wire::Memory memory = wire::Memory::Reusable;
+        std::uint64_t size = 0;
+        wire::FileIdentity file;
+        std::uint64_t capsules = 0;  ///< that lie in it
+        bool is_known = true;  ///< its session can mention it by its own number; else it goes with its last capsule
+    };
+
+    /// Room for a segment to come.
+    struct Reservation {
+        std::uint64_t bytes = 0;
+        std::uint64_t since_ms = 0;
+        std::int32_t pid = 0;
+        Hook in_user;
+    };
+    using ReservationList = ListOf<Reservation, &Reservation::in_user>;
 
     struct Watch {
         std::uint64_t number = 0;
@@ -249,9 +294,10 @@ class Registry {
         bool lost_lease = false;      ///< some lease of it was lost: its memory is never to be written again
         Session* producer = nullptr;  ///< null: its session has ended; it may also be ending, see live_producer()
         std::uint64_t open_leases = 0;
-        std::uint64_t segment_bytes = 0;
-        Publication publication;  ///< as published, for comparison; `request.name` is left empty once it has a name
-        Hook in_session;          ///< of its producer's capsules, or of its group's
+        wire::Publish published;  ///< for comparison; its name is left empty once the capsule has one
+        std::uint64_t buffer_bytes = 0;
+        std::vector<Segment*> segments;            ///< in the order of those published
+        Hook in_session;                           ///< of its producer's capsules, or of its group's
         ListOf<Lease, &Lease::in_capsule> leases;  ///< whose holders need to be told if the producer is lost
     };
 
@@ -287,6 +333,9 @@ class Registry {
         ListOf<Capsule, &Capsule::in_session> capsules;  ///< those that are not staged
         std::map<std::uint64_t, Group> groups;           ///< that are open
         std::optional<EndedGroup> last_group;
+        std::map<std::uint64_t, Segment*> segments;  ///< by its own numbers
+        UsedNumbers used_segments;
+        std::unordered_map<std::uint64_t, Reservation> reservations;
         std::uint64_t told_lost = 0;  ///< version of the capsule whose loss it was told last
     };
 
@@ -308,7 +357,7 @@ class Registry {
     static bool satisfies(const Capsule& capsule, const wire::Attach& attach) noexcept;
     Found find(const Session& session, const wire::Attach& attach);
     [[nodiscard]] bool may_publish(const Session& producer, const std::string& name) const;
-    Capsule& add(Session& producer, Publication publication);
+    Capsule& add(Session& producer, Publication publication, Outbox& out);
     void make_visible(Capsule& capsule, Outbox& out);
     [[nodiscard]] hurray::Result<Group*> group_for(Session& producer, const wire::Publish& publish);
     void stage(Capsule& capsule, Group& group);
@@ -323,6 +372,13 @@ class Registry {
     void serve_waiters(WaiterList& waiters, Capsule& capsule, Outbox& out);
     void close_lease(Lease& lease, wire::LeaseEvent::What what, Outbox& out);
     bool continue_ending(Session& ended, std::size_t& budget, Outbox& out);
+    [[nodiscard]] hurray::Result<void> check_segments(Session& producer, const Publication& publication);
+    std::vector<Segment*> take_segments(Session& producer, const Publication& publication, Outbox& out);
+    [[nodiscard]] hurray::Result<void> admit_bytes(std::uint32_t uid, std::uint64_t more, std::string field);
+    void end_reservation(Session& session, std::unordered_map<std::uint64_t, Reservation>::iterator reservation);
+    void forget_segment(Session& session, std::map<std::uint64_t, Segment*>::iterator segment, Outbox& out);
+    void drop_if_unused(Segment& segment, Outbox& out);
+    void list_writing(std::uint32_t uid, std::uint64_t now_ms, wire::StatusReply& reply) const;
     void retire(Capsule& capsule) noexcept;
     void end_if_unused(Capsule& capsule, Outbox& out);
     void end(Capsule& capsule, Outbox& out);
@@ -360,6 +416,9 @@ class Registry {
     std::multimap<std::uint64_t, Waiter*> deadlines_;
     std::multimap<std::uint64_t, Waiter*> exact_waiters_;           // by the version they wait for
     std::unordered_map<std::string, WatchList, NameHash> watches_;  // by pattern
+    std::unordered_map<std::uint64_t, Segment> segments_;           // by the daemon's numbers
+    std::map<std::uint32_t, ReservationList> writing_;              // each user's reservations, oldest first
+    std::uint64_t all_bytes_ = 0;                                   // everybody's memory, kept and reserved
     /// What watchers are still to be told, without their numbers. As a rule empty when a step is over. Each step tells as many as
     /// it may add, staging included, so there are never more than two for each capsule that was staged at one time.
     std::deque<wire::Watched> announcements_;

@@ -17,6 +17,9 @@ void Registry::check_consistency() const {
     std::size_t staged = 0;
     std::size_t with_deadline = 0;
     std::size_t exact = 0;
+    std::size_t known_segments = 0;
+    std::size_t reservations = 0;
+    std::uint64_t all_bytes = 0;
 
     HURRAY_CHECK(session_ids_.size() == sessions_.size());
     for (const auto& [number, session] : sessions_) {
@@ -79,14 +82,31 @@ void Registry::check_consistency() const {
             std::size_t named = 0;
             for (const Capsule& member : group.members) {
                 HURRAY_CHECK(member.producer == &session && member.group == &group);
-                const std::string& name = member.publication.request.name;
+                const std::string& name = member.published.name;
                 named += name.empty() ? 0 : 1;
                 HURRAY_CHECK(group.names.contains(name) == !name.empty());
             }
             HURRAY_CHECK(group.names.size() == named);
             staged += group.size;
         }
+        for (const auto& [segment_number, segment] : session.segments) {
+            HURRAY_CHECK(segment->is_known && segment->uid == session.identity.uid);
+            HURRAY_CHECK(session.used_segments.contains(segment_number));
+        }
+        known_segments += session.segments.size();
+        use.reservations += session.reservations.size();
+        reservations += session.reservations.size();
+        for (const auto& [reservation_number, reservation] : session.reservations) {
+            HURRAY_CHECK(reservation.in_user.is_linked() && reservation.bytes != 0);
+            use.reserved += reservation.bytes;
+            all_bytes += reservation.bytes;
+        }
     }
+    for (const auto& [uid, list] : writing_) {
+        HURRAY_CHECK(!list.empty());
+        reservations -= list.size();
+    }
+    HURRAY_CHECK(reservations == 0);
     HURRAY_CHECK(deadlines_.size() == with_deadline && exact_waiters_.size() == exact);
 
     std::size_t shelved = 0;
@@ -96,12 +116,18 @@ void Registry::check_consistency() const {
     }
     HURRAY_CHECK(shelved + staged == capsules_.size() && everything_.size() == shelved);
     std::uint64_t held = 0;
+    std::unordered_map<std::uint64_t, std::uint64_t> capsules_in;
     for (const auto& [id, capsule] : capsules_) {
         HURRAY_CHECK(capsule.id == id && capsule.version < next_version_);
         Totals& use = uses[id.uid];
         ++use.capsules;
-        use.bytes += capsule.segment_bytes;
-        use.descriptors += capsule.publication.stored.size();
+        HURRAY_CHECK(capsule.segments.size() == capsule.published.segments.size());
+        for (std::size_t i = 0; i < capsule.segments.size(); ++i) {
+            const Segment& segment = *capsule.segments[i];
+            const wire::Segment& said = capsule.published.segments[i];
+            HURRAY_CHECK(segment.uid == id.uid && segment.size == said.size && segment.memory == said.memory);
+            ++capsules_in[segment.number.value];
+        }
         if (capsule.group != nullptr) {
             ++use.staged;
             HURRAY_CHECK(capsule.version == 0 && capsule.open_leases == 0 && !capsule.retired);
@@ -121,6 +147,19 @@ void Registry::check_consistency() const {
         HURRAY_CHECK(is_current == (!capsule.retired && !capsule.name->first.empty()));
     }
     HURRAY_CHECK(held == leases);
+
+    for (const auto& [number, segment] : segments_) {
+        HURRAY_CHECK(segment.number.value == number && segment.size != 0);
+        HURRAY_CHECK(segment.is_known || segment.capsules != 0);  // else it has gone
+        HURRAY_CHECK(segment.capsules == capsules_in[number]);
+        known_segments -= segment.is_known ? 1 : 0;
+        Totals& use = uses[segment.uid];
+        use.bytes += segment.size;
+        ++use.descriptors;
+        all_bytes += segment.size;
+    }
+    HURRAY_CHECK(known_segments == 0 && capsules_in.size() <= segments_.size());
+    HURRAY_CHECK(all_bytes == all_bytes_);
 
     std::size_t versions = 0;
     for (const auto& [text, name] : names_) {

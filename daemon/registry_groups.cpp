@@ -101,7 +101,7 @@ void Registry::stage(Capsule& capsule, Group& group) {
     capsule.group = &group;
     group.members.push_back(capsule);
     ++group.size;
-    if (const std::string& name = capsule.publication.request.name; !name.empty()) {
+    if (const std::string& name = capsule.published.name; !name.empty()) {
         group.names.insert(name);
     }
     ++count(capsule.id.uid).staged;
@@ -109,7 +109,7 @@ void Registry::stage(Capsule& capsule, Group& group) {
 
 void Registry::unstage(Capsule& capsule) {
     Group& group = *capsule.group;
-    group.names.erase(capsule.publication.request.name);
+    group.names.erase(capsule.published.name);
     --group.size;
     capsule.in_session.unlink();
     capsule.group = nullptr;
@@ -119,7 +119,7 @@ void Registry::unstage(Capsule& capsule) {
 void Registry::commit(Session& producer, std::uint64_t request_id, Group& group, Outbox& out) {
     // A name may have become somebody else's since. Whatever can be refused is refused before anything changes.
     for (const Capsule& member : group.members) {
-        if (const std::string& name = member.publication.request.name; !may_publish(producer, name)) {
+        if (const std::string& name = member.published.name; !may_publish(producer, name)) {
             out.send(producer.number, request_id,
                      Error{Errc::AlreadyExists,
                            "group " + std::to_string(group.number) + " has a member with the name \"" + name +

@@ -34,7 +34,8 @@ HurrayStatus hurray_client_allocate(HurrayClient* client, const uint64_t* byte_s
         if (!given) {
             return fail(given.error());
         }
-        constexpr Flag kFlags[] = {{HURRAY_ALLOCATE_IMMUTABLE, "HURRAY_ALLOCATE_IMMUTABLE", false}};
+        constexpr Flag kFlags[] = {{HURRAY_ALLOCATE_IMMUTABLE, "HURRAY_ALLOCATE_IMMUTABLE", false},
+                                   {HURRAY_ALLOCATE_UNINITIALIZED, "HURRAY_ALLOCATE_UNINITIALIZED"}};
         if (auto checked = check_flags(given->flags, kFlags); !checked) {
             return checked;
         }
@@ -44,7 +45,9 @@ HurrayStatus hurray_client_allocate(HurrayClient* client, const uint64_t* byte_s
         if (client->session->connection().in_child()) {
             return fail(forked());
         }
-        auto allocation = Allocation::create(std::span(byte_sizes, count));
+        const auto contents = (given->flags & HURRAY_ALLOCATE_UNINITIALIZED) != 0 ? Allocation::Contents::Whatever
+                                                                                  : Allocation::Contents::Zeros;
+        auto allocation = Allocation::create(client->session->pool(), std::span(byte_sizes, count), contents);
         if (!allocation) {
             return fail(std::move(allocation.error()));
         }
@@ -80,9 +83,10 @@ HurrayStatus hurray_allocation_buffers(const HurrayAllocation* allocation, Hurra
         if (out == nullptr) {
             return missing("out");
         }
+        const std::shared_ptr<const Mapping> mapping = allocation->allocation.mapping();
         std::vector<BufferRange> ranges;
         for (const Allocation::Buffer& buffer : allocation->allocation.buffers()) {
-            ranges.push_back({allocation->allocation.segment(), buffer.offset, buffer.size});
+            ranges.push_back({mapping, buffer.offset, buffer.size});
         }
         auto list = make_buffer_list(ranges);
         if (!list) {

@@ -186,7 +186,29 @@ HurrayStatus hurray_client_status_json(HurrayClient* client, char* out, uint64_t
                 {{"uid", writing.uid}, {"pid", writing.pid}, {"bytes", writing.bytes}, {"age_ms", writing.age_ms}});
         }
         const auto [capsules, bytes] = session.publisher().totals();
+        const SegmentPool::Totals pool = session.pool().totals();
+        const PoolLimits& limits = session.pool().limits();
         json["client"] = {{"capsules", capsules}, {"bytes", bytes}, {"leases", session.connection().open_leases()}};
+        json["client"]["memory"] = {{"segments", pool.segments},
+                                    {"bytes", pool.bytes},
+                                    {"idle_segments", pool.idle_segments},
+                                    {"idle_bytes", pool.idle_bytes},
+                                    {"idle_bytes_limit", limits.bytes},
+                                    {"idle_segments_limit", limits.segments},
+                                    {"idle_ms_limit", limits.age.count()},
+                                    {"arenas", pool.arenas},
+                                    {"arena_bytes", pool.arena_bytes},
+                                    {"arena_live_bytes", pool.arena_live_bytes},
+                                    {"arena_retired_bytes", pool.arena_retired_bytes},
+                                    {"segments_made", pool.made},
+                                    {"blocks_reused", pool.reused}};
+        const SegmentCache::Kept kept = session.segments().kept();
+        json["client"]["mappings"] = {{"segments", kept.segments},
+                                      {"bytes", kept.bytes},
+                                      {"idle_segments", kept.idle_segments},
+                                      {"idle_bytes", kept.idle_bytes},
+                                      {"idle_bytes_limit", session.segments().limits().bytes},
+                                      {"idle_segments_limit", session.segments().limits().segments}};
         const std::string text = json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
         const bool fits = out != nullptr && *inout_len > text.size();
         *inout_len = text.size();

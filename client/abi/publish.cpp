@@ -72,7 +72,7 @@ Result<void> publish(HurrayClient& client, std::span<const std::uint8_t> descrip
 }
 
 /// Copies what `descriptor` names of each buffer of `list` into memory that can be shared; not a byte more.
-Result<Allocation> copy_of(const HurrayBufferList& list, std::span<const std::uint8_t> descriptor) {
+Result<Allocation> copy_of(SegmentPool& pool, const HurrayBufferList& list, std::span<const std::uint8_t> descriptor) {
     const auto view = decode_descriptor(descriptor);
     if (!view) {
         return fail(to_error(view.error()));
@@ -107,7 +107,7 @@ Result<Allocation> copy_of(const HurrayBufferList& list, std::span<const std::ui
                                   " bytes, the descriptor's " + std::to_string(sizes[i]));
         }
     }
-    auto allocation = Allocation::create(sizes);
+    auto allocation = Allocation::create(pool, sizes, Allocation::Contents::Whatever);
     if (allocation) {
         for (std::size_t i = 0; i < sizes.size(); ++i) {
             if (sizes[i] > 0) {
@@ -189,7 +189,10 @@ HurrayStatus hurray_client_publish_list(HurrayClient* client, const char* name, 
         if (auto checked = check_info_out(out); !checked) {
             return checked;
         }
-        auto allocation = copy_of(*buffers, std::span(descriptor, descriptor_len));
+        if (client->session->connection().in_child()) {
+            return fail(forked());
+        }
+        auto allocation = copy_of(client->session->pool(), *buffers, std::span(descriptor, descriptor_len));
         if (!allocation) {
             return fail(std::move(allocation.error()));
         }

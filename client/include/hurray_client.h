@@ -24,8 +24,8 @@
  *      the call ends with HURRAY_ERR_INTERRUPTED, and nothing was acquired. Publishing does not ask: it is no wait, and given
  *      up half-way it would leave open whose the memory is.
  *  C10 After fork, the child can't use the parent's client: calls give HURRAY_ERR_FORKED (close and destroy: HURRAY_OK, and
- *      nothing happens). Destroying handles there frees the child's memory without touching the parent's leases. Inherited
- *      views may be read while the parent holds them; the memory of what the parent had published stays mapped in the child.
+ *      nothing happens). Destroying handles there does not touch the parent's leases. Inherited views may be read while the
+ *      parent holds them; memory that the parent had mapped of published tensors stays mapped in the child.
  *  C11 Names are UTF-8, 1 to 255 bytes, segments separated by '/', none of them empty, "." or "..", no control
  *      characters; longer ones are HURRAY_ERR_LIMIT, others HURRAY_ERR_INVALID_ARGUMENT. A pattern is a name, or a prefix that ends in '/', or empty for everything.
  *  C12 Where memory runs out on the client's own thread, or on a thread that reads for another one, the program goes on
@@ -156,6 +156,7 @@ typedef struct HurrayConnectOptions {
  *                                root, the own user and the user `hurray`; on an explicitly given address also the one
  *                                in $HURRAY_DAEMON_UID and a user namespace's overflow user
  * HURRAY_ERR_TIMED_OUT           somebody listens, but did not answer in time
+ * HURRAY_ERR_INVALID_ARGUMENT    also: $HURRAY_POOL_BYTES or $HURRAY_POOL_SECONDS is no whole number
  * HURRAY_ERR_PROTOCOL            what answers is no hurrayd, or speaks other versions (the message names both ranges)
  */
 HURRAY_API HurrayStatus hurray_client_connect(const HurrayConnectOptions *options, HurrayClient **out);
@@ -178,12 +179,24 @@ HURRAY_API HurrayStatus hurray_client_poll_fd(HurrayClient *client, int32_t *out
 HURRAY_API HurrayStatus hurray_client_dispatch(HurrayClient *client, int64_t timeout_ms);
 
 /* The daemon's counters and this client's, as one JSON object (R6; the length does not count the terminating null, the
- * capacity must have room for it). */
+ * capacity must have room for it).
+ *
+ * uses     what each thing amounts to, for this user (root: every user): name, uid, used, limit (0: none)
+ * writing  segments that are reserved and not published yet: uid, pid, bytes, age_ms
+ * client   capsules, their bytes, leases, and "memory", what was allocated here: segments, bytes (in use and waiting to be
+ *          used again); idle_segments, idle_bytes (of those, waiting) and their limits idle_segments_limit, idle_bytes_limit, idle_ms_limit;
+ *          arenas, arena_bytes (segments that small buffers share), arena_live_bytes (in use), arena_retired_bytes (never used again, since a
+ *          lease was lost); segments_made, blocks_reused (since the client connected); and "mappings", what was attached: segments,
+ *          bytes; idle_segments, idle_bytes (of those, without a lease) and their limits
+ * daemon_version, uptime_ms */
 HURRAY_API HurrayStatus hurray_client_status_json(HurrayClient *client, char *out, uint64_t *inout_len);
 
 /* ---- Producing -------------------------------------------------------------------------------------------------- */
 
 #define HURRAY_ALLOCATE_IMMUTABLE 0x1u /* not supported yet */
+/* The buffers need not be zero: they may hold what this client published in that memory before, to the same readers. For
+ * who writes every byte anyway: clearing what is used again costs as much as writing it once. */
+#define HURRAY_ALLOCATE_UNINITIALIZED 0x2u
 
 typedef struct HurrayAllocateOptions {
     uint32_t struct_size;
@@ -191,11 +204,22 @@ typedef struct HurrayAllocateOptions {
     HurrayAccess access; /* not supported yet: is_set must be 0 */
 } HurrayAllocateOptions;
 
-/* Makes `count` (1 to 255) zeroed, writable buffers in one sealed shared-memory segment. Buffer 0 starts at a multiple of
+/* Gives `count` (1 to 255) zeroed, writable buffers in one sealed shared-memory segment. Buffer 0 starts at a multiple of
  * 4096, the others of 64. A size may be 0. The pages are reserved at once, so writing them can't fail later.
  *
- * HURRAY_ERR_NO_SPACE  the kernel could not reserve so much; the message gives asked and available bytes
- * HURRAY_ERR_LIMIT     descriptors or mappings of this process
+ * Memory of capsules that have ended is used again if nobody can be reading it any more (HURRAY_EVENT_FLAG_REUSABLE), and no list of
+ * hurray_allocation_buffers shows it: then no system call is made and no page is touched for the first time. What no buffer covers is zero
+ * all the same. Buffers of up to 64 KiB together share segments with others of this client, in whole pages; larger ones
+ * have one of their own, which a later allocation may use again if it leaves less than an eighth of its size unused. Up to 1 GiB in 256 segments waits to be
+ * used again, for 10 seconds each (looked at whenever memory is allocated or a capsule ends); $HURRAY_POOL_BYTES and
+ * $HURRAY_POOL_SECONDS change that, 0 keeps nothing.
+ *
+ * For a new segment the daemon is asked for room first, and shows it as being written until it is published.
+ *
+ * HURRAY_ERR_OVER_QUOTA  this user, or all together, may have no more shared memory; the message names the quota, its limit, what
+ *                        is in use and what was asked for
+ * HURRAY_ERR_NO_SPACE    the kernel could not reserve so much; the message gives asked and available bytes
+ * HURRAY_ERR_LIMIT       descriptors or mappings of this process
  */
 HURRAY_API HurrayStatus hurray_client_allocate(HurrayClient *client, const uint64_t *byte_sizes, uint32_t count,
                                                const HurrayAllocateOptions *options, HurrayAllocation **out);
@@ -208,7 +232,7 @@ HURRAY_API HurrayStatus hurray_allocation_data(const HurrayAllocation *allocatio
  * after the allocation was destroyed or its capsule ended. (A language binding hangs its views on it.) */
 HURRAY_API HurrayStatus hurray_allocation_buffers(const HurrayAllocation *allocation, HurrayBufferList **out);
 
-/* Gives an unpublished allocation's memory back at once, unless a list of hurray_allocation_buffers still holds it.
+/* Gives an unpublished allocation's memory back at once (to the client's own use if it was published before), unless a list of hurray_allocation_buffers still holds it.
  * `*allocation` may be null. */
 HURRAY_API HurrayStatus hurray_allocation_destroy(HurrayAllocation **allocation);
 
@@ -293,6 +317,11 @@ HURRAY_API HurrayStatus hurray_client_withdraw(HurrayClient *client, const Hurra
 #define HURRAY_ATTACH_TAKE 0x2u           /* not supported yet */
 #define HURRAY_ATTACH_ALLOW_UNSEALED 0x4u /* not supported yet */
 
+/* Memory that is mapped for the first time comes page by page as it is read, or all at once before attach returns. */
+#define HURRAY_POPULATE_AUTO 0u /* at once up to 2 MiB */
+#define HURRAY_POPULATE_YES 1u  /* at once: for who reads all of it; 1 GiB takes some 100 ms */
+#define HURRAY_POPULATE_NO 2u   /* page by page: for who reads little of it */
+
 typedef struct HurrayAttachOptions {
     uint32_t struct_size;
     uint32_t flags;
@@ -301,7 +330,7 @@ typedef struct HurrayAttachOptions {
     uint64_t version;    /* this version only; at most one of version and newer_than, else the latest */
     uint64_t newer_than; /* the first version that is newer than this one */
     int64_t timeout_ms;  /* C2: how long to wait for it to be published. Default 0 */
-    uint32_t populate;   /* not supported yet: must be 0 */
+    uint32_t populate;   /* HURRAY_POPULATE_*: when pages of a fresh mapping come */
     int32_t device;      /* not supported yet: must be 0 */
 } HurrayAttachOptions;
 
@@ -311,6 +340,8 @@ typedef struct HurrayAttachOptions {
  * it releases the lease: the producer is told, and the buffers' pointers must not be used any more. The list must be
  * destroyed too, before or after. `info` may be null; its name and descriptor live as long as the context.
  * The mapping moves no bytes and takes as long for 1 GiB as for 4 KiB; the process ends up with no descriptor of a file.
+ * It is kept when the lease ends, for the next capsule in the same memory: so a steady loop maps nothing. Up to 1,024 mappings
+ * or 16 GiB lie idle in a client, none of memory that its producer has given up.
  *
  * HURRAY_ERR_NOT_FOUND    nothing there to be attached (timeout 0), or not for this user
  * HURRAY_ERR_TIMED_OUT    nor within the timeout

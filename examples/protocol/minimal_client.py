@@ -278,6 +278,8 @@ class Connection:
                 self._segment += 1
                 message.segments.add(number=self._segment, carries_fd=True, memory=pb.REUSABLE, size=len(data))
             reply, _ = self.request(publish=message, fds=fds)
+            if fds:  # this memory is used once: the daemon keeps it no longer than the tensor
+                self.request(forget=pb.Forget(segment=[self._segment]))
         finally:
             close_all(fds)  # the daemon has its own, and the mapping needs none
         return Published(capsule, reply.publish.version, mapping)

@@ -32,6 +32,9 @@ Result<RequestMessage> read_hello(std::string_view message) {
             case bytes(pb::Hello::kLastInstanceFieldNumber):
                 resumes = !read_bytes(in).empty();
                 break;
+            case varint(pb::Hello::kKeepsSegmentsFieldNumber):
+                out.keeps_segments = read_bool(in);
+                break;
             default:
                 in.skip();
         }
@@ -169,9 +172,6 @@ Result<RequestMessage> read_publish(std::string_view message, std::size_t fd_cou
         if (out.segments[i].memory != Memory::Reusable) {
             return not_yet({kSegments, i, ".memory"});
         }
-        if (out.segments[i].reservation != 0) {
-            return not_yet({kSegments, i, ".reservation"});
-        }
     }
     if (auto checked = check_fd_count(out.segments, fd_count, kSegments); !checked) {
         return pass_on(checked);
@@ -269,21 +269,7 @@ Result<RequestMessage> read_attach(std::string_view message) {
 }
 
 Result<RequestMessage> read_release(std::string_view message) {
-    std::vector<std::uint64_t> leases;
-    for (Reader in = reader(message); in.next();) {
-        switch (in.tag_and_type()) {
-            case bytes(pb::Release::kLeaseFieldNumber): {  // packed, as proto3 has it
-                const auto packed = in.get_packed_uint64();
-                leases.insert(leases.end(), packed.begin(), packed.end());
-                break;
-            }
-            case varint(pb::Release::kLeaseFieldNumber):
-                leases.push_back(in.get_uint64());
-                break;
-            default:
-                in.skip();
-        }
-    }
+    auto leases = read_numbers(message, pb::Release::kLeaseFieldNumber);
     if (leases.empty()) {
         return invalid({"release.lease"}, "no lease is named");
     }
@@ -401,6 +387,72 @@ Result<RequestMessage> read_unwatch(std::string_view message) {
         return invalid({"unwatch.watch"}, "watch numbers start at 1, not 0");
     }
     return out;
+}
+
+Result<RequestMessage> read_reserve(std::string_view message) {
+    Reserve out;
+    for (Reader in = reader(message); in.next();) {
+        switch (in.tag_and_type()) {
+            case varint(pb::Reserve::kReservationFieldNumber):
+                out.reservation = in.get_uint64();
+                break;
+            case varint(pb::Reserve::kBytesFieldNumber):
+                out.bytes = in.get_uint64();
+                break;
+            default:
+                in.skip();
+        }
+    }
+    if (out.reservation == 0) {
+        return invalid({"reserve.reservation"}, "reservation numbers start at 1, not 0");
+    }
+    if (out.bytes == 0) {
+        return invalid({"reserve.bytes"}, "a reservation of 0 bytes: nothing needs none");
+    }
+    return out;
+}
+
+Result<RequestMessage> read_unreserve(std::string_view message) {
+    Unreserve out;
+    for (Reader in = reader(message); in.next();) {
+        if (in.tag_and_type() == varint(pb::Unreserve::kReservationFieldNumber)) {
+            out.reservation = in.get_uint64();
+        } else {
+            in.skip();
+        }
+    }
+    if (out.reservation == 0) {
+        return invalid({"unreserve.reservation"}, "reservation numbers start at 1, not 0");
+    }
+    return out;
+}
+
+/// Forget and Drop: one segment at least, and no more than surely fit a packet.
+Result<void> check_segment_count(const std::vector<std::uint64_t>& segments, const Path& path,
+                                 std::string_view limit_name, std::string_view thing) {
+    if (segments.empty()) {
+        return invalid(path, "no segment is named");
+    }
+    if (segments.size() > kMaxSegmentNumbers) {
+        return over_limit(path, limit_name, kMaxSegmentNumbers, segments.size(), thing, "segments");
+    }
+    return {};
+}
+
+Result<RequestMessage> read_forget(std::string_view message) {
+    auto segments = read_numbers(message, pb::Forget::kSegmentFieldNumber);
+    if (auto checked = check_segment_count(segments, {"forget.segment"}, "forget_segments", "the forget"); !checked) {
+        return pass_on(checked);
+    }
+    return Forget{std::move(segments)};
+}
+
+Result<RequestMessage> read_drop(std::string_view message) {
+    auto segments = read_numbers(message, pb::Drop::kSegmentFieldNumber);
+    if (auto checked = check_segment_count(segments, {"drop.segment"}, "drop_segments", "the drop"); !checked) {
+        return pass_on(checked);
+    }
+    return Drop{std::move(segments)};
 }
 
 Result<RequestMessage> read_group(std::string_view message) {
@@ -547,6 +599,14 @@ Result<RequestMessage> read_message(const Envelope& in, std::size_t fd_count) {
             return read_unwatch(in.body);
         case pb::Request::kStatusFieldNumber:
             return StatusRequest{};
+        case pb::Request::kReserveFieldNumber:
+            return read_reserve(in.body);
+        case pb::Request::kUnreserveFieldNumber:
+            return read_unreserve(in.body);
+        case pb::Request::kForgetFieldNumber:
+            return read_forget(in.body);
+        case pb::Request::kDropFieldNumber:
+            return read_drop(in.body);
         case pb::Request::kGroupFieldNumber:
             return read_group(in.body);
         default:

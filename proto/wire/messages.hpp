@@ -32,8 +32,9 @@ inline constexpr std::size_t kMaxClientNameBytes = 64;
 inline constexpr std::size_t kMaxSegments = kMaxPacketFds;
 inline constexpr std::size_t kMaxBuffers = 255;
 inline constexpr std::size_t kMaxCursorBytes = 1024;
-/// Leases that one Release may name: as many as surely fit a packet.
+/// Leases that one Release may name, and segments that one Forget, Drop or SegmentsGone may: as many as surely fit a packet.
 inline constexpr std::size_t kMaxReleaseLeases = 4096;
+inline constexpr std::size_t kMaxSegmentNumbers = 4096;
 /// Capsules of one group: as many as have surely room for their versions in a GroupReply. The commit of so many is one step of
 /// the daemon, of about ten milliseconds.
 inline constexpr std::size_t kMaxGroupMembers = 4096;
@@ -119,6 +120,7 @@ struct Hello {
     std::string client_name;
     Id16 session;
     std::optional<Id16> last_instance;
+    bool keeps_segments = false;
 };
 
 struct Publish {
@@ -177,12 +179,30 @@ struct Group {
     Action action = Action::Begin;
 };
 
-using RequestMessage =
-    std::variant<Hello, Publish, Attach, Release, Cancel, Withdraw, List, Watch, Unwatch, StatusRequest, Group>;
+struct Reserve {
+    std::uint64_t reservation = 0;
+    std::uint64_t bytes = 0;
+};
+
+struct Unreserve {
+    std::uint64_t reservation = 0;
+};
+
+struct Forget {
+    std::vector<std::uint64_t> segments;
+};
+
+struct Drop {
+    std::vector<std::uint64_t> segments;
+};
+
+using RequestMessage = std::variant<Hello, Publish, Attach, Release, Cancel, Withdraw, List, Watch, Unwatch,
+                                    StatusRequest, Group, Reserve, Unreserve, Forget, Drop>;
 
 /// What each is called, for logs and metrics; by its place above.
 inline constexpr std::array<const char*, std::variant_size_v<RequestMessage>> kRequestNames = {
-    "hello", "publish", "attach", "release", "cancel", "withdraw", "list", "watch", "unwatch", "status", "group"};
+    "hello",   "publish", "attach", "release", "cancel",    "withdraw", "list", "watch",
+    "unwatch", "status",  "group",  "reserve", "unreserve", "forget",   "drop"};
 
 struct Request {
     std::uint64_t request_id = 0;
@@ -280,13 +300,18 @@ struct ProducerLost {
     CapsuleId capsule;
 };
 
+struct SegmentsGone {
+    std::vector<std::uint64_t> segments;
+};
+
 /// The last words before the daemon cuts a connection.
 struct Closing {
     Error error;
 };
 
-using PacketMessage = std::variant<Error, Done, HelloReply, PublishReply, AttachReply, ListReply, StatusReply,
-                                   GroupReply, LeaseEvent, Ended, Retired, Watched, ProducerLost, Closing>;
+using PacketMessage =
+    std::variant<Error, Done, HelloReply, PublishReply, AttachReply, ListReply, StatusReply, GroupReply, LeaseEvent,
+                 Ended, Retired, Watched, ProducerLost, SegmentsGone, Closing>;
 
 struct Packet {
     std::uint64_t request_id = 0;  ///< 0: an event

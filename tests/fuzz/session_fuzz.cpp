@@ -1,5 +1,5 @@
-// A whole daemon but for its event loop: sessions of several users that publish, attach, watch, leave and send rubbish, read
-// or don't read, through real sockets and with real memfds. An input is a script: each byte or few are one step.
+// A whole daemon but for its event loop: sessions of several users that publish, reserve, forget, attach, watch, leave and send
+// rubbish, read or don't read, through real sockets and with real memfds. An input is a script: each byte or few are one step.
 //
 // After each step the registry must agree with itself (check_consistency), the table of segments with the registry, and the
 // descriptors of this process with both. And each peer is a client that checks what it is sent: every packet decodes, answers
@@ -98,6 +98,13 @@ wire::Id16 id16(std::uint8_t number) {
 class Witness {
   public:
     void will_send(std::uint64_t request_id) { requests_.insert(request_id); }
+    /// It keeps segments from now on.
+    void keeps_segments() { kept_.emplace(); }
+    void drops(std::uint64_t request_id, const std::vector<std::uint64_t>& segments) {
+        if (kept_) {
+            dropping_[request_id] = segments;
+        }
+    }
 
     void see(const wire::Packet& packet) {
         HURRAY_CHECK(!closing_);  // the last words are the last
@@ -105,6 +112,16 @@ class Witness {
             const auto request = requests_.find(packet.request_id);
             HURRAY_CHECK(request != requests_.end());
             requests_.erase(request);
+            if (const auto* grant = std::get_if<wire::AttachReply>(&packet.message)) {
+                see_segments(*grant);
+            }
+            if (auto dropped = dropping_.extract(packet.request_id); !dropped.empty()) {
+                for (const std::uint64_t segment : dropped.mapped()) {
+                    if (const auto kept = kept_->find(segment); kept != kept_->end()) {
+                        kept_->erase(kept);  // once: it may have come again meanwhile
+                    }
+                }
+            }
             return;
         }
         std::visit([this](const auto& event) { see_event(event); }, packet.message);
@@ -118,6 +135,21 @@ class Witness {
         bool retired = false;
     };
 
+    /// A descriptor is left out only if it came before, and was neither dropped nor is it gone. Who keeps nothing gets all.
+    void see_segments(const wire::AttachReply& grant) {
+        for (const wire::Segment& segment : grant.segments) {
+            HURRAY_CHECK(segment.carries_fd || (kept_ && kept_->contains(segment.number)));
+            if (kept_ && segment.carries_fd) {
+                kept_->insert(segment.number);
+            }
+        }
+    }
+    void see_event(const wire::SegmentsGone& gone) {
+        HURRAY_CHECK(kept_.has_value());
+        for (const std::uint64_t segment : gone.segments) {
+            kept_->erase(segment);
+        }
+    }
     void see_event(const wire::LeaseEvent& event) {
         Capsule& capsule = capsules_[event.capsule];
         if (event.what == wire::LeaseEvent::What::Opened) {
@@ -144,7 +176,9 @@ class Witness {
     template <class Reply>
     void see_event(const Reply&) {}  // without a request: decode_packet has refused it
 
-    std::multiset<std::uint64_t> requests_;  ///< without a reply so far
+    std::optional<std::multiset<std::uint64_t>> kept_;
+    std::map<std::uint64_t, std::vector<std::uint64_t>> dropping_;  ///< by request
+    std::multiset<std::uint64_t> requests_;                         ///< without a reply so far
     std::map<wire::CapsuleId, Capsule> capsules_;
     bool closing_ = false;
 };
@@ -195,7 +229,8 @@ class World : private hurrayd::Outbound::Listener {
     // ---- Steps ----
 
     void take_step(Script& script) {
-        const std::size_t what = script.below(18);
+        const std::uint8_t step = script.byte();
+        const std::size_t what = step % 18U;
         auto& slot = peers_.at(script.below(kPeers));
         if (!slot) {
             connect(slot, script);
@@ -239,7 +274,7 @@ class World : private hurrayd::Outbound::Listener {
             case 11:
                 return send(peer, wire::Unwatch{script.byte() % 4U}, script);
             case 12:
-                return send(peer, wire::StatusRequest{}, script);
+                return step / 18U % 4 == 3 ? manage_memory(peer, script) : send(peer, wire::StatusRequest{}, script);
             case 13:
                 return read(peer, 1U + script.byte());
             case 14:
@@ -277,13 +312,38 @@ class World : private hurrayd::Outbound::Listener {
             }
         }
         if (how / 8 % 8 != 0) {
-            send(*slot, wire::Hello{1, 1, "fuzz", slot->session, {}}, script);
+            send(*slot, wire::Hello{1, 1, "fuzz", slot->session, {}, how / 4 % 2 != 0}, script);
+        }
+    }
+
+    void manage_memory(Peer& peer, Script& script) {
+        const std::uint8_t what = script.byte();
+        switch (what % 5) {
+            case 0:
+                return send(peer, wire::Reserve{what / 4U % 8, script.byte() * 1024ULL}, script);
+            case 1:
+                return send(peer, wire::Unreserve{what / 4U % 8}, script);
+            case 2: {
+                wire::Drop drop;
+                for (std::size_t count = what / 4U % 4; count-- > 0;) {
+                    drop.segments.push_back(script.byte() % 64U);
+                }
+                return send(peer, std::move(drop), script);
+            }
+            default: {
+                wire::Forget forget;
+                for (std::size_t count = what / 4U % 4; count-- > 0;) {
+                    forget.segments.push_back(script.byte());
+                }
+                return send(peer, std::move(forget), script);
+            }
         }
     }
 
     void publish(Peer& peer, Script& script) {
         wire::Publish publish;
-        publish.capsule = id16(script.byte() % 16);
+        const std::uint8_t which = script.byte();
+        publish.capsule = id16(which % 16);
         publish.name = script.one_of(kNames);
         const std::uint8_t kind = script.byte();
         publish.descriptor = tensor_of(kind % 4 == 0 ? 0 : kind % 8 == 1 ? 2 : 1);
@@ -292,8 +352,14 @@ class World : private hurrayd::Outbound::Listener {
         std::vector<std::size_t> kinds;
         if (kind % 4 != 0) {
             const std::size_t sort = kind % 8 == 1 ? 2 : kind / 8U % 16 < 8 ? kind / 8U % 2 : kind / 8U % 8;
-            kinds.push_back(sort);
-            publish.segments = {{kind, true, wire::Memory::Reusable, sort == 2 ? 8192U : 4096U, 0}};
+            // Mostly of one number for each file, so that it is known already; now and then without its descriptor.
+            const bool is_brought = which / 16U != 15;
+            const std::uint64_t number = which / 16U % 2 == 0 ? kind : sort;
+            const std::uint64_t reservation = which / 16U % 4 == 2 ? kind / 4U % 8 : 0;
+            publish.segments = {{number, is_brought, wire::Memory::Reusable, sort == 2 ? 8192U : 4096U, reservation}};
+            if (is_brought) {
+                kinds.push_back(sort);
+            }
         }
         send(peer, std::move(publish), script, kinds);
     }
@@ -389,8 +455,16 @@ class World : private hurrayd::Outbound::Listener {
 
         const SessionNumber number = peer.daemons.number;
         outbound_.spoke(number);
+        const bool was_greeted = peer.daemons.greeted;
+        if (const auto* drop = decoded ? std::get_if<wire::Drop>(&decoded->message) : nullptr) {
+            peer.witness.drops(decoded->request_id, drop->segments);
+        }
         const bool is_over = !dispatcher_.handle(peer.daemons, packet, received, now_ms_, out_).has_value();
         received.fds.clear();
+        if (!was_greeted && peer.daemons.greeted && peer.daemons.keeps_segments) {
+            outbound_.keep_segments(number);
+            peer.witness.keeps_segments();
+        }
         outbound_.deliver(out_);
         if (is_over) {
             broken_.push_back(number);
@@ -420,6 +494,7 @@ class World : private hurrayd::Outbound::Listener {
         registry_.expire(now_ms_, out_);
         outbound_.deliver(out_);
         outbound_.retry_refused();
+        outbound_.tell_gone();
         outbound_.cut_stalled(std::chrono::steady_clock::time_point(std::chrono::milliseconds(now_ms_)));
     }
 
@@ -506,7 +581,7 @@ class World : private hurrayd::Outbound::Listener {
     hurrayd::Closer closer_{[](std::uint64_t) {}};
     hurrayd::SegmentTable segments_{closer_};
     hurrayd::DescriptorBudget budget_{segments_, closer_};
-    hurrayd::Registry registry_{kFirstVersion};
+    hurrayd::Registry registry_{kFirstVersion, {.bytes = 256 * 1024, .all_bytes = 512 * 1024}};
     hurrayd::Outbound outbound_{segments_,
                                 *this,
                                 {.packets = 24,

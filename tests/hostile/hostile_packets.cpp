@@ -190,6 +190,7 @@ class Attacker {
         bool reads = true;
         bool floods = false;  ///< sends on while the daemon has not read what came before, and may have cut it
         std::uint64_t next_request = 1;
+        std::uint64_t next_segment = 1;
     };
 
     std::uint64_t below(std::uint64_t limit) { return random_() % limit; }
@@ -207,6 +208,7 @@ class Attacker {
         peer.reads = below(8) != 0;
         peer.floods = below(8) == 0;
         peer.next_request = 1;
+        peer.next_segment = 1;
         if (below(16) != 0) {
             send(peer, encoded(peer, wire::Hello{1, 1, "hostile", fresh_id(), {}}), {});
         }
@@ -224,7 +226,7 @@ class Attacker {
     wire::CapsuleId capsule() { return {static_cast<std::uint32_t>(::geteuid()), known_.at(below(known_.size()))}; }
 
     std::string request(Peer& peer, std::vector<int>& fds) {
-        switch (below(11)) {
+        switch (below(13)) {
             case 0:
             case 1:
             case 2: {
@@ -232,11 +234,16 @@ class Attacker {
                 publish.capsule = fresh_id();
                 publish.name = name();
                 publish.descriptor = descriptor_;
-                publish.segments = {{1, true, wire::Memory::Reusable, 4096, 0}};
+                // A number of its own, or one that was brought, mentioned again.
+                const bool is_known = peer.next_segment != 1 && below(4) == 0;
+                const std::uint64_t number = is_known ? 1 + below(peer.next_segment) : peer.next_segment++;
+                publish.segments = {{number, !is_known, wire::Memory::Reusable, 4096, below(8) == 0 ? below(4) : 0}};
                 publish.placements = {{0, below(4) == 0 ? random_() : 0}};
                 publish.group = below(2) == 0 ? below(4) : 0;
                 known_.at(below(known_.size())) = publish.capsule;
-                fds.push_back(descriptors_.good());
+                if (!is_known) {
+                    fds.push_back(descriptors_.good());
+                }
                 return encoded(peer, std::move(publish));
             }
             case 3:
@@ -262,6 +269,16 @@ class Attacker {
             case 8:
                 return encoded(peer, wire::Watch{below(8), "hostile/"});
             case 9:
+                return encoded(peer, wire::Reserve{below(8), random_()});
+            case 10: {
+                wire::Forget forget;
+                for (std::uint64_t number = 1; number < std::min<std::uint64_t>(peer.next_segment, 4000); ++number) {
+                    forget.segments.push_back(number);
+                }
+                forget.segments.push_back(random_());
+                return encoded(peer, std::move(forget));
+            }
+            case 11:
                 return encoded(peer, wire::Group{below(4), static_cast<wire::Group::Action>(below(4))});
             default:
                 return encoded(peer, wire::StatusRequest{});

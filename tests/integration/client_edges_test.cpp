@@ -369,7 +369,7 @@ TEST_F(Edges, AllocateWithoutFreeDescriptorsSaysLimit) {
     Client client = connect(true);
     rlimit limit{};
     ::getrlimit(RLIMIT_NOFILE, &limit);
-    const rlimit none = {0, limit.rlim_max};
+    const rlimit none = {3, limit.rlim_max};  // all taken; poll() wants room for those that it looks at
     ::setrlimit(RLIMIT_NOFILE, &none);
     HurrayAllocation* allocation = nullptr;
     const std::uint64_t size = 16 << 20;
@@ -455,15 +455,43 @@ TEST(StubbedDaemon, PublishThatIsOnItsWayWhenTheClientIsClosedIsWithdrawn) {
     Client client = stub.connect();
     auto published = std::async(std::launch::async,
                                 [&] { return status_of([&] { client.publish("p", client.allocate<float>({1})); }); });
+    const auto reserve = stub.receive();
+    ASSERT_TRUE(std::holds_alternative<wire::Reserve>(reserve.message));
+    stub.send({reserve.request_id, wire::Done{}});
     const auto request = stub.receive();
+    const auto* publish = std::get_if<wire::Publish>(&request.message);
+    ASSERT_NE(publish, nullptr);
+    EXPECT_EQ(publish->segments.at(0).reservation, std::get<wire::Reserve>(reserve.message).reservation);
     client.close();
     EXPECT_EQ(published.get(), HURRAY_ERR_CLOSED);
     stub.send({request.request_id, wire::PublishReply{1}});
     bool withdrawn = false;
+    std::vector<std::uint64_t> forgotten;
     while (stub.readable(200)) {
-        withdrawn |= std::holds_alternative<wire::Withdraw>(stub.receive().message);
+        const auto told = stub.receive();
+        withdrawn |= std::holds_alternative<wire::Withdraw>(told.message);
+        if (const auto* forget = std::get_if<wire::Forget>(&told.message)) {
+            forgotten = forget->segments;
+        }
     }
     EXPECT_TRUE(withdrawn);
+    EXPECT_EQ(forgotten, std::vector{publish->segments.at(0).number}) << "whose memory is never used again";
+}
+
+TEST(StubbedDaemon, ReservationThatIsGrantedAfterTheClientWasClosedIsGivenBack) {
+    StubDaemon stub;
+    Client client = stub.connect();
+    auto allocated =
+        std::async(std::launch::async, [&] { return status_of([&] { client.allocate<float>({1 << 20}); }); });
+    const auto reserve = stub.receive();
+    client.close();
+    EXPECT_EQ(allocated.get(), HURRAY_ERR_CLOSED);
+    stub.send({reserve.request_id, wire::Done{}});
+    bool given_back = false;
+    while (stub.readable(200)) {
+        given_back |= std::holds_alternative<wire::Unreserve>(stub.receive().message);
+    }
+    EXPECT_TRUE(given_back);
 }
 
 TEST_F(Edges, PublishRacingWithCloseLeavesNothingAttachable) {
@@ -626,6 +654,10 @@ TEST(StubbedDaemon, WrongDescriptorsAreRefused) {
             const auto released = stub.receive();
             EXPECT_TRUE(std::holds_alternative<wire::Release>(released.message));
             stub.send({released.request_id, wire::Done{}});
+            const auto dropped = stub.receive();
+            const auto* drop = std::get_if<wire::Drop>(&dropped.message);
+            EXPECT_TRUE(drop != nullptr && drop->segments == std::vector{reply.segments[0].number});
+            stub.send({dropped.request_id, wire::Done{}});
         });
         EXPECT_EQ(status_of([&] { client.attach("stub"); }), HURRAY_ERR_PROTOCOL);
         daemon.get();

@@ -68,6 +68,47 @@ TEST_F(DaemonCapsule, ConsumerGetsTheVeryFileThatWasPublished) {
     const auto withdraw = producer.send(wire::Withdraw{reply.capsule});
     EXPECT_TRUE(producer.next<wire::Ended>().reusable);
     producer.next<wire::Done>(withdraw);
+    producer.call<wire::Done>(wire::Forget{{tensor.publish.segments[0].number}});
+    expect_only_clients(consumer, 2);
+}
+
+TEST_F(DaemonCapsule, SegmentThatIsKnownComesWithoutItsDescriptorAndIsTheSameFileForConsumers) {
+    RawPeer producer = peer();
+    RawPeer consumer = peer();
+    const TestTensor first = make_tensor("t", 2048, 'x');
+    producer.publish(first);
+    auto [first_reply, first_fds] = consumer.attach(1, "t");
+    consumer.call<wire::Done>(wire::Release{{1}});
+    const std::size_t descriptors = daemon.open_descriptors();
+
+    TestTensor second = make_tensor("t", 2048);
+    second.publish.segments = first.publish.segments;
+    second.publish.segments[0].carries_fd = false;
+    producer.next<wire::LeaseEvent>();
+    producer.next<wire::LeaseEvent>();
+    const auto publish = producer.send(second.publish);
+    producer.next<wire::Retired>();
+    EXPECT_TRUE(producer.next<wire::Ended>().reusable);
+    producer.next<wire::PublishReply>(publish);
+    EXPECT_EQ(daemon.open_descriptors(), descriptors);
+
+    auto [second_reply, second_fds] = consumer.attach(2, "t");
+    EXPECT_EQ(second_reply.segments, first_reply.segments);
+    ASSERT_EQ(second_fds.size(), 1u);
+    EXPECT_EQ(inode_of(second_fds[0].get()), inode_of(first.fd.get()));
+
+    // Forgotten, it lives as long as the capsule, and its number is gone.
+    producer.next<wire::LeaseEvent>();
+    producer.call<wire::Done>(wire::Forget{{first.publish.segments[0].number}});
+    EXPECT_EQ(daemon.open_descriptors(), descriptors);
+    TestTensor third = make_tensor("t", 2048);
+    third.publish.segments = second.publish.segments;
+    EXPECT_EQ(producer.call<Error>(third.publish).code, Errc::AlreadyExists);
+    consumer.call<wire::Done>(wire::Release{{2}});
+    producer.next<wire::LeaseEvent>();
+    const auto withdraw = producer.send(wire::Withdraw{second_reply.capsule});
+    EXPECT_TRUE(producer.next<wire::Ended>().reusable);
+    producer.next<wire::Done>(withdraw);
     expect_only_clients(consumer, 2);
 }
 
@@ -168,6 +209,7 @@ TEST_F(DaemonCapsule, KilledConsumersLeasesAreReportedLostExactlyOnce) {  // cas
     const auto withdraw = producer.send(wire::Withdraw{{::getuid(), tensor.publish.capsule}});
     EXPECT_FALSE(producer.next<wire::Ended>().reusable);
     producer.next<wire::Done>(withdraw);
+    producer.call<wire::Done>(wire::Forget{{tensor.publish.segments[0].number}});
     expect_only_clients(producer, 1);
     EXPECT_EQ(daemon.open_descriptors(), descriptors - 1) << "all but the capsule's";
 }
@@ -253,6 +295,7 @@ TEST_F(DaemonCapsule, ThousandRoundsLeaveNothingBehind) {
             producer.next<wire::Ended>();
         }
         producer.next<wire::PublishReply>(id);
+        producer.call<wire::Done>(wire::Forget{{tensor.publish.segments[0].number}});
         consumer.attach(round, "loop");
         producer.next<wire::LeaseEvent>();
         consumer.call<wire::Done>(wire::Release{{round}});

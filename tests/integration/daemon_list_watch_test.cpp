@@ -92,12 +92,15 @@ TEST_F(ListWatch, EverythingIsCountedBackToNothing) {
         producer.publish(make_tensor(""));
         consumer.attach(1, "a");
         consumer.send(wire::Attach{2, "b", wire::Which::Latest, 0, 0});
+        consumer.call<wire::Done>(wire::Reserve{1, 4096});
         consumer.call<wire::Done>(wire::Watch{1, ""});
         const auto held = daemon.held();
         EXPECT_EQ(held.totals, (hurrayd::Registry::Totals{.clients = 2,
                                                           .capsules = 2,
                                                           .names = 1,
                                                           .bytes = 8192,
+                                                          .reserved = 4096,
+                                                          .reservations = 1,
                                                           .leases = 1,
                                                           .waiting = 1,
                                                           .watches = 1,

@@ -201,6 +201,7 @@ TEST_F(HostileDescriptors, DaemonThatIsOutOfDescriptorsSaysSoAndGoesOn) {  // ca
     RawPeer producer = RawPeer::greeted(small.socket_path());
     RawPeer neighbour = RawPeer::greeted(small.socket_path());
     std::vector<wire::CapsuleId> published;
+    std::vector<std::uint64_t> segments;
     std::optional<Error> refused;
     while (!refused && published.size() < kLimit) {
         const TestTensor tensor = make_tensor("");
@@ -211,6 +212,7 @@ TEST_F(HostileDescriptors, DaemonThatIsOutOfDescriptorsSaysSoAndGoesOn) {  // ca
             refused = *error;
         } else {
             published.push_back({::getuid(), tensor.publish.capsule});
+            segments.push_back(tensor.publish.segments[0].number);
         }
     }
     ASSERT_TRUE(refused);
@@ -229,7 +231,8 @@ TEST_F(HostileDescriptors, DaemonThatIsOutOfDescriptorsSaysSoAndGoesOn) {  // ca
     const auto attach = consumer.send(wire::Attach{1, published[0], wire::Which::Latest, 0, 0});
     EXPECT_EQ(consumer.receive().packet.request_id, attach);
     producer.next<wire::LeaseEvent>();
-    // After a withdrawal there is room again.
+    // Once withdrawn and forgotten, they leave room.
+    producer.call<wire::Done>(wire::Forget{std::move(segments)});
     for (std::size_t i = 1; i < 9; ++i) {
         producer.send(wire::Withdraw{published[i]});
         producer.next<wire::Ended>();

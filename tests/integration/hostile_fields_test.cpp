@@ -125,7 +125,8 @@ Request hello() {
              {"session", bytes(4, kId),
               std::vector<Value>{{"missing", "", kInvalid, "hello.session", {"16", "0"}}} +
                   bad_ids(4, "hello.session", itself)},
-             {"last_instance", "", {{"set", bytes(5, kId), Errc::Unsupported, "hello.last_instance"}}}}};
+             {"last_instance", "", {{"set", bytes(5, kId), Errc::Unsupported, "hello.last_instance"}}},
+             {"keeps_segments", "", {{"set", number(6, 1)}, {"any number", number(6, UINT64_MAX)}}}}};
 }
 
 Request publish() {
@@ -170,15 +171,19 @@ Request publish() {
             kInvalid,
             "publish.segments[0].size",
             {"18446744073709551615"}},
-           {"reserved", with(segment().number(5, 1)), Errc::Unsupported, "publish.segments[0].reservation"},
+           {"reserved by nobody",
+            with(segment().number(5, 1)),
+            Errc::NotFound,
+            "publish.segments[0].reservation",
+            {"1"}},
            {"another number, as high as can be", with(segment().number(1, UINT64_MAX))},
            {"two with one number",
             with(segment()) + with(segment(4096, 1, false)),
             kInvalid,
             "publish.segments[1].number",
             {"5", "twice"}},
-           {"one that no buffer uses", with(segment()) + with(segment(4096, 1, false).number(1, 6)), Errc::Unsupported,
-            "publish.segments[1].carries_fd"}}},
+           {"one that no buffer uses", with(segment()) + with(segment(4096, 1, false).number(1, 6)), kInvalid,
+            "publish.segments[1]"}}},
          {"placements",
           placed(0, 0),
           {{"missing", "", kInvalid, "publish.placements", {"0 placements", "1 buffers"}},
@@ -253,10 +258,10 @@ Request attach() {
         Errc::NotFound};
 }
 
-std::string many_leases(std::uint64_t count) {
+std::string many_numbers(std::uint64_t count) {
     std::string packed;
-    for (std::uint64_t lease = 1; lease <= count; ++lease) {
-        packed += number(1, lease);
+    for (std::uint64_t each = 1; each <= count; ++each) {
+        packed += number(1, each);
     }
     return packed;
 }
@@ -278,8 +283,8 @@ std::vector<Request> all_requests() {
            {{"missing", "", kInvalid, "release.lease"},
             {"0", number(1, 0), kInvalid, "release.lease[0]", {"0", "1"}},
             {"0 behind others", number(1, 1) + number(1, 0), kInvalid, "release.lease[1]", {"0", "1"}},
-            {"4096", many_leases(4096)},
-            {"4097", many_leases(4097), Errc::Limit, "release.lease", {"4096", "4097"}}}}}},
+            {"4096", many_numbers(4096)},
+            {"4097", many_numbers(4097), Errc::Limit, "release.lease", {"4096", "4097"}}}}}},
         {"cancel",
          14,
          {{"request_id",
@@ -311,6 +316,33 @@ std::vector<Request> all_requests() {
            std::vector<Value>{{"missing", ""}} + bad_names(2, "watch.pattern", true)}}},
         {"unwatch", 18, {{"watch", number(1, 1), {{"missing", "", kInvalid, "unwatch.watch", {"0", "1"}}}}}},
         {"status", 19, {}},
+        {"reserve",
+         20,
+         {{"reservation",
+           number(1, 1),
+           {{"missing", "", kInvalid, "reserve.reservation", {"0", "1"}}, {"the highest", number(1, UINT64_MAX)}}},
+          {"bytes",
+           number(2, 4096),
+           {{"missing", "", kInvalid, "reserve.bytes", {"0"}}, {"more than there is", number(2, 1ULL << 62U)}}}}},
+        {"unreserve",
+         21,
+         {{"reservation", number(1, 1), {{"missing", "", kInvalid, "unreserve.reservation", {"0", "1"}}}}}},
+        {"forget",
+         22,
+         {{"segment",
+           number(1, 7),
+           {{"missing", "", kInvalid, "forget.segment"},
+            {"0", number(1, 0)},
+            {"4096", many_numbers(4096)},
+            {"4097", many_numbers(4097), Errc::Limit, "forget.segment", {"4096", "4097"}}}}}},
+        {"drop",
+         23,
+         {{"segment",
+           number(1, 7),
+           {{"missing", "", kInvalid, "drop.segment"},
+            {"0", number(1, 0)},
+            {"4096", many_numbers(4096)},
+            {"4097", many_numbers(4097), Errc::Limit, "drop.segment", {"4096", "4097"}}}}}},
         {"group",
          25,
          {{"group",
@@ -325,10 +357,6 @@ std::vector<Request> all_requests() {
             {"abort of none", number(2, 3), Errc::NotFound, "group.group", {"77"}},
             {"unknown", number(2, 4), kInvalid, "group.action", {"4"}},
             {"the highest", number(2, UINT64_MAX), kInvalid, "group.action"}}}}},
-        not_yet("reserve", 20),
-        not_yet("unreserve", 21),
-        not_yet("forget", 22),
-        not_yet("drop", 23),
         not_yet("confirm", 24),
         not_yet("claims", 26),
         not_yet("resume_done", 27),
@@ -410,7 +438,8 @@ TEST_P(HostileFields, MissingOutOfRangeOrAtItsLimit) {
 
 TEST_P(HostileFields, SentTwiceTheLastOneCounts) {
     for (const Field& field : request.fields) {
-        const bool is_list = field.name == "segments" || field.name == "placements" || field.name == "lease";
+        const bool is_list =
+            field.name == "segments" || field.name == "placements" || field.name == "lease" || field.name == "segment";
         if (is_list && request.name != "attach") {
             continue;
         }

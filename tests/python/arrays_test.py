@@ -162,6 +162,25 @@ def test_allocate_takes_a_shape_as_numpy_does(client):
             client.allocate(shape, "int16")
 
 
+def test_memory_is_used_again_once_no_array_shows_it_and_is_zero_unless_it_need_not_be(client):
+    def publish_ones():
+        array = client.allocate(300_000, "uint8")
+        array[:] = 1
+        publication = client.publish("again", array)
+        return array, publication
+
+    array, publication = publish_ones()
+    publication.withdraw()
+    other = client.allocate(300_000, "uint8")
+    assert not np.shares_memory(array, other) and array.all()  # the old one is still shown
+    del array, publication
+    assert client.status()["client"]["memory"]["idle_segments"] == 1
+    assert client.allocate(300_000, "uint8", zeroed=False).all()
+    assert not client.allocate(300_000, "uint8").any()
+    memory = client.status()["client"]["memory"]
+    assert memory["segments_made"] == 2 and memory["blocks_reused"] == 2
+
+
 VIEWS = {
     "rows": lambda a: a[2:5],
     "columns": lambda a: a[:, 1:3],

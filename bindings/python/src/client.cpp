@@ -235,10 +235,13 @@ void Client::close() {
     }
 }
 
-std::unique_ptr<Allocation> Client::allocate(std::uint64_t byte_size) {
+std::unique_ptr<Allocation> Client::allocate(std::uint64_t byte_size, bool zeroed) {
     const std::shared_ptr<ClientState> state = use();
+    HurrayAllocateOptions options{};
+    options.struct_size = sizeof options;
+    options.flags = zeroed ? 0 : HURRAY_ALLOCATE_UNINITIALIZED;
     HurrayAllocation* allocation = nullptr;
-    check(without_gil([&] { return hurray_client_allocate(state->handle, &byte_size, 1, nullptr, &allocation); }));
+    check(without_gil([&] { return hurray_client_allocate(state->handle, &byte_size, 1, &options, &allocation); }));
     return std::make_unique<Allocation>(state, AllocationHandle(allocation));
 }
 
@@ -525,7 +528,7 @@ void bind_client(nb::module_& module) {
              nb::arg("on_connection").none())
         .def("close", &Client::close)
         .def_prop_ro("closed", &Client::closed)
-        .def("allocate", &Client::allocate, nb::arg("byte_size"))
+        .def("allocate", &Client::allocate, nb::arg("byte_size"), nb::arg("zeroed"))
         .def("publish", &Client::publish, nb::arg("name").none(), nb::arg("dense"), nb::arg("allocation"),
              nb::arg("on_event").none(), nb::arg("tell_opened"), nb::arg("group") = 0)
         .def("publish_copy", &Client::publish_copy, nb::arg("name").none(), nb::arg("dense"), nb::arg("address"),

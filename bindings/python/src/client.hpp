@@ -98,7 +98,7 @@ class Client {
 
     void close();
     [[nodiscard]] bool closed() const { return state_ == nullptr; }
-    [[nodiscard]] std::unique_ptr<Allocation> allocate(std::uint64_t byte_size);
+    [[nodiscard]] std::unique_ptr<Allocation> allocate(std::uint64_t byte_size, bool zeroed);
     Published publish(const std::optional<std::string>& name, const Dense& dense, Allocation& allocation,
                       nb::object on_event, bool tell_opened, std::uint64_t group);
     Published publish_copy(const std::optional<std::string>& name, const Dense& dense, std::uintptr_t address,

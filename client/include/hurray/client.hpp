@@ -122,10 +122,14 @@ struct PublishOptions {
     std::uint64_t group = 0;   ///< Group::number(): there once that is committed. 0: at once
 };
 
+/// When the pages of memory that is mapped for the first time come: all at once up to 2 MiB, always, or as they are read.
+enum class Populate : std::uint32_t { Auto = HURRAY_POPULATE_AUTO, Yes = HURRAY_POPULATE_YES, No = HURRAY_POPULATE_NO };
+
 struct AttachOptions {
     std::chrono::milliseconds timeout{0};  ///< how long to wait until it is published
     std::uint64_t version = 0;             ///< this one only; 0: any
     std::uint64_t newer_than = 0;          ///< the first one above this; 0: the latest
+    Populate populate = Populate::Auto;
 };
 
 // ---- Details -------------------------------------------------------------------------------------------------------
@@ -289,8 +293,16 @@ struct Connection {
 
 // ---- Producing -----------------------------------------------------------------------------------------------------
 
-/// Writable shared memory of one capsule to be: one or more buffers, zeroed. Made by Client::allocate, taken by
+/// What allocated buffers hold at first.
+enum class Contents : std::uint8_t {
+    Zeros,
+    Whatever  ///< zeros, or what this client published in that memory before: for who writes every byte anyway
+};
+
+/// Writable shared memory of one capsule to be: one or more buffers. Made by Client::allocate, taken by
 /// Client::publish; destroyed before that, its memory is given back at once.
+///
+/// Memory of capsules that have ended is used again, unless somebody may still be reading it (see hurray_client_allocate).
 ///
 /// May outlive its Client. Once it was published its spans must not be written through any more.
 class Allocation {
@@ -631,20 +643,20 @@ class Client {
         }
     }
 
-    /// Zeroed shared memory for a dense row-major tensor.
+    /// Shared memory for a dense row-major tensor.
     template <typename T>
-    Allocation allocate(std::vector<std::uint64_t> shape) {
+    Allocation allocate(std::vector<std::uint64_t> shape, Contents contents = Contents::Zeros) {
         DenseDescriptor tensor;
         tensor.element_type = client_detail::element_type_of<T>();
         tensor.shape = std::move(shape);
-        return allocate(tensor);
+        return allocate(tensor, contents);
     }
 
-    /// Zeroed shared memory for any dense tensor.
-    Allocation allocate(const DenseDescriptor& tensor) {
+    /// Shared memory for any dense tensor.
+    Allocation allocate(const DenseDescriptor& tensor, Contents contents = Contents::Zeros) {
         std::vector<std::uint8_t> descriptor = tensor.encode();
         const std::uint64_t byte_size = tensor.byte_size != 0 ? tensor.byte_size : tensor.needed_byte_size();
-        Allocation allocation = allocate_buffers(std::span(&byte_size, 1));
+        Allocation allocation = allocate_buffers(std::span(&byte_size, 1), contents);
         allocation.descriptor_ = std::move(descriptor);
         if (tensor.layout == LayoutTag::RowMajor && tensor.strides.empty() && tensor.byte_offset == 0) {
             allocation.element_type_ = tensor.element_type;
@@ -652,12 +664,15 @@ class Client {
         return allocation;
     }
 
-    /// Zeroed shared memory: 1 to 255 buffers of these sizes, in bytes.
-    Allocation allocate_buffers(std::span<const std::uint64_t> byte_sizes) {
+    /// Shared memory: 1 to 255 buffers of these sizes, in bytes.
+    Allocation allocate_buffers(std::span<const std::uint64_t> byte_sizes, Contents contents = Contents::Zeros) {
         Allocation allocation;
+        HurrayAllocateOptions options{};
+        options.struct_size = sizeof options;
+        options.flags = contents == Contents::Whatever ? HURRAY_ALLOCATE_UNINITIALIZED : 0;
         HurrayAllocation* made = nullptr;
         throw_if_failed(hurray_client_allocate(use(), byte_sizes.data(), static_cast<std::uint32_t>(byte_sizes.size()),
-                                               nullptr, &made));
+                                               &options, &made));
         allocation.handle_.reset(made);
         for (std::uint32_t i = 0; i < byte_sizes.size(); ++i) {
             void* data = nullptr;
@@ -845,6 +860,7 @@ class Client {
         c_options.capsule = capsule;
         c_options.version = options.version;
         c_options.newer_than = options.newer_than;
+        c_options.populate = static_cast<std::uint32_t>(options.populate);
         c_options.timeout_ms = options.timeout.count();
         HurrayBufferList* list = nullptr;
         HurrayTensorContext* context = nullptr;

@@ -176,10 +176,24 @@ TEST_F(ConfigTest, MetricsCanBeElsewhereForOthersOrNowhere) {
     EXPECT_NE(message(user).find("metrics.path is relative, allowed: an absolute path"), std::string::npos);
 }
 
+TEST_F(ConfigTest, MemoryMayBeLimited) {
+    write("[quota]\nbytes = 68719476736\nuser.bytes = 4096\nuser.reservations = 7\n");
+    const auto config = load_config(line, user);
+    ASSERT_TRUE(config.has_value()) << config.error().message;
+    EXPECT_EQ(config->limits.of_user.all_bytes, 68719476736u);
+    EXPECT_EQ(config->limits.of_user.bytes, 4096u);
+    EXPECT_EQ(config->limits.of_user.reservations, 7u);
+    for (const char* bytes : {"4095", "-1", "\"1G\""}) {
+        write(std::string("[quota]\nuser.bytes = ") + bytes + "\n");
+        EXPECT_NE(message(user).find("allowed: 0, or 4096 or more"), std::string::npos) << bytes;
+    }
+}
+
 TEST_F(ConfigTest, HelpShowsEveryKey) {
     for (const char* key :
          {"socket.path", "socket.mode", "socket.group", "metrics.path", "metrics.mode", "metrics.group", "log.level",
-          "limits.descriptors", "quota.user.clients", "quota.user.waiting", "quota.user.unread_descriptors"}) {
+          "limits.descriptors", "quota.user.clients", "quota.user.waiting", "quota.user.reservations",
+          "quota.user.bytes", "quota.bytes", "quota.user.unread_descriptors"}) {
         EXPECT_NE(describe_keys().find(key), std::string::npos) << key;
     }
 }

@@ -67,7 +67,8 @@ TEST(Metrics, AreAllThereFromTheStart) {
     EXPECT_EQ(samples.at("hurray_max_descriptors"), 64);
     EXPECT_EQ(samples.at("hurray_leases_ended_total{how=\"lost\"}"), 0);
     EXPECT_EQ(samples.at("hurray_errors_total{status=\"HURRAY_ERR_OVER_QUOTA\"}"), 0);
-    for (const char* limit : {"limits.descriptors", "quota.user.clients", "quota.user.waiting"}) {
+    for (const char* limit : {"limits.descriptors", "quota.user.clients", "quota.user.waiting",
+                              "quota.user.reservations", "quota.user.bytes", "quota.bytes"}) {
         EXPECT_EQ(samples.at("hurray_limit_refusals_total{limit=\"" + std::string(limit) + "\"}"), 0);
     }
     EXPECT_FALSE(samples.contains("hurray_open_descriptors")) << "what the kernel does not tell is not made up";

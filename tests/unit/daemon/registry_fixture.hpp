@@ -53,14 +53,17 @@ class RegistryTest : public testing::Test {
         return p;
     }
 
-    /// Publishes a capsule of one segment with 4096 bytes.
+    /// A file that came with a publish.
+    BroughtSegment brought(std::uint64_t inode) { return {{next_segment++}, {1, inode}}; }
+
+    /// Publishes a capsule of one segment with 4096 bytes, whose file and producer's number are the capsule's own.
     Words publish(SessionNumber from, std::uint64_t request, std::uint8_t capsule, const std::string& name,
                   std::uint64_t group = 0) {
         Publication p = publication(capsule, name);
-        p.request.segments = {{50, true, wire::Memory::Reusable, 4096, 0}};
+        p.request.segments = {{capsule, true, wire::Memory::Reusable, 4096, 0}};
         p.request.placements = {{0, 0}};
         p.request.group = group;
-        p.stored = {{next_segment++}};
+        p.brought = {brought(capsule)};
         p.buffer_bytes = 100;
         registry.publish(from, request, std::move(p), out);
         return take();
@@ -104,7 +107,7 @@ class RegistryTest : public testing::Test {
         return take();
     }
     std::uint64_t used(SessionNumber asker, std::uint32_t uid, const std::string& name) {
-        registry.status(asker, 1, "v", 5, out);
+        registry.status(asker, 1, "v", 5, now, out);
         std::uint64_t result = 0;
         for (const auto& use : std::get<wire::StatusReply>(out.packets.at(0).packet.message).uses) {
             if (use.uid == uid && use.name == name) {
@@ -155,6 +158,7 @@ class RegistryTest : public testing::Test {
             std::string operator()(const wire::ProducerLost& e) {
                 return "ProducerLost(" + capsule_text(e.capsule) + ")";
             }
+            std::string operator()(const wire::SegmentsGone&) { return "SegmentsGone"; }
             std::string operator()(const wire::Closing&) { return "Closing"; }
         };
         return std::visit(Visitor{}, packet.message) +

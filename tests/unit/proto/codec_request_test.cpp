@@ -98,7 +98,7 @@ pb::Request with_id(std::uint64_t request_id) {
 // ---- What is right arrives -----------------------------------------------------------------------------------------
 
 TEST(CodecRequestTest, HelloArrivesAsItWasSent) {
-    const Request request{1, 0, Hello{1, 3, "tr\xC3\xA4iner", id_of(kId), std::nullopt}};
+    const Request request{1, 0, Hello{1, 3, "tr\xC3\xA4iner", id_of(kId), std::nullopt, true}};
     const auto decoded = there_and_back(request);
     const auto& got = std::get<Hello>(decoded.message);
     EXPECT_EQ(got.version_min, 1U);
@@ -106,13 +106,14 @@ TEST(CodecRequestTest, HelloArrivesAsItWasSent) {
     EXPECT_EQ(got.client_name, "tr\xC3\xA4iner");
     EXPECT_EQ(got.session, id_of(kId));
     EXPECT_FALSE(got.last_instance);
+    EXPECT_TRUE(got.keeps_segments);
 }
 
 TEST(CodecRequestTest, PublishArrivesAsItWasSent) {
     const Publish sent{id_of(kId),
                        "a/b",
                        std::string("HRRY\0\xFF", 6),
-                       {{9, true, Memory::Reusable, UINT64_MAX, 0}, {4, false, Memory::Reusable, 1, 0}},
+                       {{9, true, Memory::Reusable, UINT64_MAX, 77}, {4, false, Memory::Reusable, 1, 0}},
                        {{1, 0}, {0, UINT64_MAX}, {7, 1}},
                        UINT64_MAX};
     const auto decoded = there_and_back({UINT64_MAX, UINT64_MAX, sent}, 1);
@@ -129,7 +130,7 @@ TEST(CodecRequestTest, TheLargestPublishFitsAPacket) {
     Publish sent{id_of(kId), std::string(kMaxNameBytes, 'n'), std::string(kMaxDescriptorBytes, 'd'), {}, {},
                  UINT64_MAX};
     for (std::size_t i = 0; i < kMaxSegments; ++i) {
-        sent.segments.push_back({UINT64_MAX - i, true, Memory::Reusable, UINT64_MAX, 0});
+        sent.segments.push_back({UINT64_MAX - i, true, Memory::Reusable, UINT64_MAX, UINT64_MAX});
     }
     for (std::size_t i = 0; i < kMaxBuffers; ++i) {
         sent.placements.push_back({UINT32_MAX, UINT64_MAX});
@@ -195,6 +196,14 @@ TEST(CodecRequestTest, TheSmallRequestsArriveAsTheyWereSent) {
     EXPECT_EQ(std::get<Unwatch>(there_and_back({2, std::nullopt, Unwatch{4}}).message).watch, 4U);
     EXPECT_TRUE(std::holds_alternative<StatusRequest>(there_and_back({2, std::nullopt, StatusRequest{}}).message));
 
+    const auto reserve = there_and_back({2, std::nullopt, Reserve{UINT64_MAX, 4096}});
+    EXPECT_EQ(std::get<Reserve>(reserve.message).reservation, UINT64_MAX);
+    EXPECT_EQ(std::get<Reserve>(reserve.message).bytes, 4096U);
+    EXPECT_EQ(std::get<Unreserve>(there_and_back({2, std::nullopt, Unreserve{4}}).message).reservation, 4U);
+    EXPECT_EQ(std::get<Drop>(there_and_back({2, std::nullopt, Drop{{0, 5}}}).message).segments,
+              (std::vector<std::uint64_t>{0, 5}));
+    EXPECT_EQ(std::get<Forget>(there_and_back({2, std::nullopt, Forget{{0, 5}}}).message).segments,
+              (std::vector<std::uint64_t>{0, 5}));
     for (const auto action : {Group::Action::Begin, Group::Action::Commit, Group::Action::Abort}) {
         const auto group = there_and_back({2, std::nullopt, Group{UINT64_MAX, action}});
         EXPECT_EQ(std::get<Group>(group.message).group, UINT64_MAX);
@@ -434,9 +443,7 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"GpuVmm", publish, [](auto& r) { r.mutable_publish()->mutable_segments(0)->set_memory(pb::GPU_VMM); },
             Errc::Unsupported, "publish.segments[0].memory", "not supported yet", 1},
         Bad{"GpuPool", publish, [](auto& r) { r.mutable_publish()->mutable_segments(0)->set_memory(pb::GPU_POOL); },
-            Errc::Unsupported, "publish.segments[0].memory", "not supported yet", 1},
-        Bad{"Reservation", publish, [](auto& r) { r.mutable_publish()->mutable_segments(1)->set_reservation(1); },
-            Errc::Unsupported, "publish.segments[1].reservation", "not supported yet", 1}),
+            Errc::Unsupported, "publish.segments[0].memory", "not supported yet", 1}),
     name_of_case);
 
 INSTANTIATE_TEST_SUITE_P(
@@ -483,6 +490,30 @@ INSTANTIATE_TEST_SUITE_P(
             },
             Errc::Limit, "release.lease", "4097 leases; at most 4096", 0, "release_leases", 4096, 4097},
         Bad{"ReleaseWithADescriptor", release, [](auto&) {}, Errc::InvalidArgument, "release", "but 1 came", 1},
+        Bad{"ReserveZero", bare, [](auto& r) { r.mutable_reserve()->set_bytes(1); }, Errc::InvalidArgument,
+            "reserve.reservation", "start at 1"},
+        Bad{"ReserveOfNothing", bare, [](auto& r) { r.mutable_reserve()->set_reservation(1); }, Errc::InvalidArgument,
+            "reserve.bytes", "0 bytes"},
+        Bad{"UnreserveZero", bare, [](auto& r) { r.mutable_unreserve(); }, Errc::InvalidArgument,
+            "unreserve.reservation", "start at 1"},
+        Bad{"ForgetOfNothing", bare, [](auto& r) { r.mutable_forget(); }, Errc::InvalidArgument, "forget.segment",
+            "no segment"},
+        Bad{"ForgetOfTooMany", bare,
+            [](auto& r) {
+                while (r.forget().segment_size() < 4097) {
+                    r.mutable_forget()->add_segment(1);
+                }
+            },
+            Errc::Limit, "forget.segment", "4097 segments; at most 4096", 0, "forget_segments", 4096, 4097},
+        Bad{"DropOfNothing", bare, [](auto& r) { r.mutable_drop(); }, Errc::InvalidArgument, "drop.segment",
+            "no segment"},
+        Bad{"DropOfTooMany", bare,
+            [](auto& r) {
+                while (r.drop().segment_size() < 4097) {
+                    r.mutable_drop()->add_segment(1);
+                }
+            },
+            Errc::Limit, "drop.segment", "4097 segments; at most 4096", 0, "drop_segments", 4096, 4097},
         Bad{"CancelOfNothing", bare, [](auto& r) { r.mutable_cancel(); }, Errc::InvalidArgument, "cancel.request_id",
             "start at 1"},
         Bad{"WithdrawOfNothing", bare, [](auto& r) { r.mutable_withdraw(); }, Errc::InvalidArgument,
@@ -522,19 +553,14 @@ INSTANTIATE_TEST_SUITE_P(
             "status carries no descriptors, but 1 came", 1}),
     name_of_case);
 
-INSTANTIATE_TEST_SUITE_P(
-    NotYet, BadRequestTest,
-    ::testing::Values(
-        Bad{"Reserve", bare, [](auto& r) { r.mutable_reserve(); }, Errc::Unsupported, "reserve", "not supported yet"},
-        Bad{"Unreserve", bare, [](auto& r) { r.mutable_unreserve(); }, Errc::Unsupported, "unreserve",
-            "not supported yet"},
-        Bad{"Forget", bare, [](auto& r) { r.mutable_forget(); }, Errc::Unsupported, "forget", "not supported yet"},
-        Bad{"Drop", bare, [](auto& r) { r.mutable_drop(); }, Errc::Unsupported, "drop", "not supported yet"},
-        Bad{"Confirm", bare, [](auto& r) { r.mutable_confirm(); }, Errc::Unsupported, "confirm", "not supported yet"},
-        Bad{"Claims", bare, [](auto& r) { r.mutable_claims(); }, Errc::Unsupported, "claims", "not supported yet"},
-        Bad{"ResumeDone", bare, [](auto& r) { r.mutable_resume_done(); }, Errc::Unsupported, "resume_done",
-            "not supported yet"}),
-    name_of_case);
+INSTANTIATE_TEST_SUITE_P(NotYet, BadRequestTest,
+                         ::testing::Values(Bad{"Confirm", bare, [](auto& r) { r.mutable_confirm(); }, Errc::Unsupported,
+                                               "confirm", "not supported yet"},
+                                           Bad{"Claims", bare, [](auto& r) { r.mutable_claims(); }, Errc::Unsupported,
+                                               "claims", "not supported yet"},
+                                           Bad{"ResumeDone", bare, [](auto& r) { r.mutable_resume_done(); },
+                                               Errc::Unsupported, "resume_done", "not supported yet"}),
+                         name_of_case);
 
 }  // namespace
 }  // namespace hurray::wire

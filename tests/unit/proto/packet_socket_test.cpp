@@ -66,7 +66,7 @@ class PacketSocketTest : public DescriptorTest {
 std::vector<UniqueFd> memfds_of_rising_size(std::size_t count) {
     std::vector<UniqueFd> fds;
     for (std::size_t i = 0; i < count; ++i) {
-        fds.push_back(make_memfd(i + 1, 0, Reserve::No));
+        fds.push_back(make_memfd(i + 1, 0, Sparse::Yes));
     }
     return fds;
 }

@@ -54,7 +54,7 @@ TEST_F(SegmentCheckTest, TheExecSealOnTopDoesNoHarm) {
         GTEST_SKIP() << "this kernel has no MFD_NOEXEC_SEAL";
     }
     ::close(probe);
-    const UniqueFd fd = make_memfd(kSize, kReusable, Reserve::Yes, MFD_CLOEXEC | MFD_NOEXEC_SEAL);
+    const UniqueFd fd = make_memfd(kSize, kReusable, Sparse::No, MFD_CLOEXEC | MFD_NOEXEC_SEAL);
     EXPECT_TRUE(check_segment(fd.get(), segment_of(kSize), {"s"}));
 }
 
@@ -134,7 +134,7 @@ UniqueFd tmpfs_file() {
 }
 
 UniqueFd with_a_hole() {
-    UniqueFd fd = make_memfd(kSize, 0, Reserve::No);
+    UniqueFd fd = make_memfd(kSize, 0, Sparse::Yes);
     if (::fallocate(fd.get(), 0, 0, kSize / 2) != 0 || ::fcntl(fd.get(), F_ADD_SEALS, kReusable) != 0) {
         throw std::runtime_error("fallocate or F_ADD_SEALS");
     }
@@ -152,7 +152,7 @@ INSTANTIATE_TEST_SUITE_P(
         Impostor{"FileOnDisk", [] { return opened("/proc/self/exe", O_RDONLY); }, "", "a file or directory"},
         Impostor{"PathOnlyDescriptor", path_only, "", "opened with O_PATH"},
         Impostor{"FileInTmpfs", tmpfs_file, "", "a file in tmpfs"},
-        Impostor{"MemfdThatCannotBeSealed", [] { return make_memfd(kSize, 0, Reserve::Yes, MFD_CLOEXEC); }, "",
+        Impostor{"MemfdThatCannotBeSealed", [] { return make_memfd(kSize, 0, Sparse::No, MFD_CLOEXEC); }, "",
                  "without MFD_ALLOW_SEALING"},
         Impostor{"NoSeals", [] { return make_memfd(kSize, 0); }, "",
                  "has no seals where SHRINK|GROW|FUTURE_WRITE|SEAL are needed"},
@@ -175,7 +175,7 @@ INSTANTIATE_TEST_SUITE_P(
         Impostor{"OneByteSmaller", [] { return make_memfd(kSize - 1, kReusable); }, ".size", "has 8191 bytes"},
         Impostor{"LargerThanClaimed", [] { return make_memfd(2 * kSize, kReusable); }, ".size", "has 16384 bytes"},
         Impostor{"EmptyMemfd", [] { return make_memfd(0, kReusable); }, ".size", "has 0 bytes"},
-        Impostor{"Sparse", [] { return make_memfd(kSize, kReusable, Reserve::No); }, "",
+        Impostor{"Sparse", [] { return make_memfd(kSize, kReusable, Sparse::Yes); }, "",
                  "sparse: 0 of its 8192 bytes are reserved"},
         Impostor{"WithAHole", with_a_hole, "", "sparse: 4096 of its 8192 bytes are reserved"}),
     [](const auto& info) { return std::string(info.param.name); });

@@ -48,16 +48,16 @@ inline UniqueFd owned(int fd, const char* what) {
 inline constexpr int kReusable = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL;
 inline constexpr int kImmutable = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL;
 
-enum class Reserve : bool { No, Yes };
+enum class Sparse : bool { No, Yes };
 
 /// A memfd of `size` bytes with `seals`.
-inline UniqueFd make_memfd(std::uint64_t size, int seals, Reserve reserve = Reserve::Yes,
+inline UniqueFd make_memfd(std::uint64_t size, int seals, Sparse sparse = Sparse::No,
                            unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING) {
     UniqueFd fd = owned(::memfd_create("wire_test", flags), "memfd_create");
     if (::ftruncate(fd.get(), static_cast<off_t>(size)) != 0) {
         throw std::runtime_error(std::string("ftruncate: ") + std::strerror(errno));
     }
-    if (reserve == Reserve::Yes && size > 0 && ::fallocate(fd.get(), 0, 0, static_cast<off_t>(size)) != 0) {
+    if (sparse == Sparse::No && size > 0 && ::fallocate(fd.get(), 0, 0, static_cast<off_t>(size)) != 0) {
         throw std::runtime_error(std::string("fallocate: ") + std::strerror(errno));
     }
     if (seals != 0 && ::fcntl(fd.get(), F_ADD_SEALS, seals) != 0) {

@@ -1,0 +1,195 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "client/page_map.hpp"
+#include "client/shared_memory.hpp"
+#include "libhurray/base/result.hpp"
+
+/// A producer's memory: made once, published again and again.
+namespace hurray::client {
+
+class SegmentPool;
+
+/// A segment that this process has made, as the daemon knows it.
+struct ProducerSegment {
+    std::shared_ptr<const WritableSegment> memory;
+    std::uint64_t number = 0;           ///< of this file alone, for the whole session
+    std::uint64_t reservation = 0;      ///< ends with the first publish
+    std::atomic<bool> is_known{false};  ///< a publish that brought it was answered: the next ones name it by its number
+
+    // The pool's, under its lock.
+    std::optional<PageMap> pages;  ///< of an arena; none: it is one block
+    std::uint64_t dirty_end = 0;   ///< nothing from here on was ever handed out, so it is zero
+    bool is_idle = false;          ///< waits to be used again
+    std::chrono::steady_clock::time_point idle_since;
+};
+
+/// A range of a segment: the memory of one allocation, then of the capsule that it becomes, and of every list that shows it
+/// in this process. With its last owner it goes back to the pool.
+///
+/// Threads: any for what is const; the last owner may be on any thread, and never waits there.
+class Block {
+  public:
+    Block(std::shared_ptr<SegmentPool> pool, std::shared_ptr<ProducerSegment> segment, std::uint64_t offset,
+          std::uint64_t length, std::uint64_t dirty) noexcept;
+    ~Block();
+    Block(const Block&) = delete;
+    Block& operator=(const Block&) = delete;
+
+    [[nodiscard]] ProducerSegment& segment() const noexcept { return *segment_; }
+    /// In the segment; a multiple of 4096.
+    [[nodiscard]] std::uint64_t offset() const noexcept { return offset_; }
+    [[nodiscard]] std::uint64_t length() const noexcept { return length_; }
+    [[nodiscard]] std::byte* data() const noexcept { return segment_->memory->data() + offset_; }
+    /// So many bytes at its beginning may not be zero: what was written there before.
+    [[nodiscard]] std::uint64_t dirty() const noexcept { return dirty_; }
+
+    /// Somebody may go on reading it: nobody may write it any more.
+    void spoil() noexcept { is_spoiled_.store(true, std::memory_order_relaxed); }
+    /// Its end only books; what is to be unmapped waits for SegmentPool::sweep(). For a thread that others wait for.
+    void end_quietly() noexcept { is_quiet_.store(true, std::memory_order_relaxed); }
+
+  private:
+    friend class SegmentPool;
+    std::shared_ptr<SegmentPool> pool_;
+    std::shared_ptr<ProducerSegment> segment_;
+    std::uint64_t offset_;
+    std::uint64_t length_;
+    std::uint64_t dirty_;
+    std::atomic<bool> is_spoiled_{false};
+    std::atomic<bool> is_quiet_{false};
+};
+
+/// How much memory that nobody uses a pool may keep.
+struct PoolLimits {
+    std::uint64_t bytes = 1ULL << 30;
+    std::size_t segments = 256;
+    std::chrono::milliseconds age{10'000};
+
+    /// With what $HURRAY_POOL_BYTES and $HURRAY_POOL_SECONDS say.
+    /// Fails: InvalidArgument  one of them is no whole number
+    [[nodiscard]] static Result<PoolLimits> from_environment();
+};
+
+/// What the pool tells the daemon.
+class SegmentBooks {
+  public:
+    /// Asks for room for a segment of `bytes`, and waits for the answer.
+    [[nodiscard]] virtual Result<void> reserve(std::uint64_t reservation, std::uint64_t bytes) = 0;
+    /// Never blocks.
+    virtual void unreserve(std::uint64_t reservation) noexcept = 0;
+    /// Never blocks.
+    virtual void forget(std::vector<std::uint64_t> segments) noexcept = 0;
+
+  protected:
+    ~SegmentBooks() = default;
+};
+
+/// The segments of one session: those in use, and those that wait to be used again.
+///
+/// **Large blocks**, above kMostArenaBytes, have a segment each, of exactly their pages. One that comes back waits for a block that
+/// it fits with less than an eighth to spare; the last to come back is the first to be used, its pages being warm.
+///
+/// **Small blocks** share *arenas*, of which the first has 64 KiB and each further one as much as there is already, up to 1 MiB. A block
+/// takes whole pages, so no two capsules share one: every first buffer lies at a page boundary, and a page shows nothing
+/// of others. Arenas are filled lowest first, so that those made last run empty.
+///
+/// **What is not used again.** A spoiled block's pages are never handed out any more; nor is memory that the daemon was never
+/// told of (an allocation that was never published): it goes at once.
+///
+/// **How much waits.** At most PoolLimits; what has waited longest goes first. Ages are looked at whenever a block is taken or comes
+/// back, not by a clock of the pool's own. When the daemon or the kernel refuses a new segment, everything that waits goes, and it is tried again.
+///
+/// All segments have one access rule, the session's default.
+///
+/// Owner: the session, and each block. Threads: any. In a forked child nothing of it is touched; a block that ends there is the
+/// parent's still.
+class SegmentPool : public std::enable_shared_from_this<SegmentPool> {
+  public:
+    using Clock = std::chrono::steady_clock;
+    static constexpr std::uint64_t kPage = 4096;
+    static constexpr std::uint64_t kMostArenaBytes = 64 * 1024;
+    static constexpr std::uint64_t kLeastArena = 64 * 1024;
+    static constexpr std::uint64_t kLargestArena = PageMap::kMostPages * kPage;
+
+    explicit SegmentPool(const PoolLimits& limits) noexcept;
+
+    /// Who is told; nobody any more once `books` is gone.
+    void set_books(std::weak_ptr<SegmentBooks> books);
+
+    /// A block of at least `length` bytes, a multiple of kPage above 0, from what waits or from a new segment.
+    /// Fails: OverQuota  the daemon has no room for a new segment; Closed; ConnectionLost; as WritableSegment::create
+    [[nodiscard]] Result<std::shared_ptr<Block>> take(std::uint64_t length);
+
+    /// Nothing waits any more, and what comes back goes at once.
+    void close() noexcept;
+
+    /// Unmaps what quiet ends have left, and tells the daemon.
+    void sweep() noexcept;
+    [[nodiscard]] bool needs_sweep();
+
+    struct Totals {
+        std::uint64_t segments = 0;  ///< in use and waiting
+        std::uint64_t bytes = 0;
+        std::uint64_t idle_segments = 0;  ///< waiting, empty arenas included
+        std::uint64_t idle_bytes = 0;
+        std::uint64_t arenas = 0;
+        std::uint64_t arena_bytes = 0;
+        std::uint64_t arena_live_bytes = 0;     ///< in blocks that live
+        std::uint64_t arena_retired_bytes = 0;  ///< never to be used again
+        std::uint64_t made = 0;                 ///< segments, since the beginning
+        std::uint64_t reused = 0;               ///< blocks that needed no new segment
+    };
+    [[nodiscard]] Totals totals();
+    [[nodiscard]] const PoolLimits& limits() const noexcept { return limits_; }
+
+    /// For tests: what time it is.
+    void set_clock(Clock::time_point (*now)()) noexcept { now_ = now; }
+
+  private:
+    friend class Block;
+    using Segment = std::shared_ptr<ProducerSegment>;
+    using Idle = std::multimap<std::uint64_t, Segment>;  // by size
+    using Lock = std::unique_lock<std::mutex>;
+
+    void give_back(Block& block) noexcept;
+    [[nodiscard]] Result<Segment> make(std::uint64_t size);
+    [[nodiscard]] Result<Segment> reserve_and_make(SegmentBooks& books, std::uint64_t size);
+    [[nodiscard]] bool drop_idle() noexcept;
+    [[nodiscard]] bool in_child() const noexcept;
+
+    // With the lock held.
+    [[nodiscard]] std::shared_ptr<Block> take_new(Lock& held, const Segment& segment, std::uint64_t length);
+    [[nodiscard]] std::shared_ptr<Block> take_idle(Lock& held, std::uint64_t length);
+    [[nodiscard]] std::shared_ptr<Block> take_from(Lock& held, const Segment& arena, std::uint64_t length);
+    [[nodiscard]] std::uint64_t next_arena_size(Lock& held) const noexcept;
+    void doom(Lock& held, const Segment& segment) noexcept;
+    void begin_idle(Lock& held, ProducerSegment& segment) noexcept;
+    void end_idle(Lock& held, ProducerSegment& segment) noexcept;
+    void trim(Lock& held) noexcept;
+
+    const PoolLimits limits_;
+    const std::uint32_t generation_;  ///< of forks
+    Clock::time_point (*now_)() = &Clock::now;
+
+    std::mutex mutex_;
+    std::weak_ptr<SegmentBooks> books_;
+    Idle idle_;                                                 ///< segments of one block that wait
+    std::vector<Segment> arenas_;                               ///< oldest first
+    std::vector<Segment> doomed_;                               ///< to be unmapped and forgotten
+    Clock::time_point next_expiry_ = Clock::time_point::max();  ///< nothing that waits is over its age before
+    bool is_closed_ = false;
+    std::uint64_t last_number_ = 0;  ///< of segments and reservations
+    Totals totals_;
+};
+
+}  // namespace hurray::client

@@ -1,0 +1,244 @@
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "daemon/registry.hpp"
+#include "libhurray/base/checked_math.hpp"
+
+// What producers have brought and reserved: the segments that capsules lie in, and the room for those to come.
+
+namespace hurrayd {
+namespace {
+
+using hurray::Errc;
+using hurray::Error;
+
+/// Entries of StatusReply.writing: up to 40 bytes each.
+constexpr std::size_t kStatusWriting = 400;
+
+std::string segment_path(std::size_t index, const char* part) {
+    return "publish.segments[" + std::to_string(index) + "]" + part;
+}
+
+/// "segment number 7 is ...", to blame on a part of the segment with that index in its message.
+tl::unexpected<Error> refuse_segment(Errc code, std::size_t index, const char* part, const wire::Segment& segment,
+                                     const std::string& what) {
+    return hurray::fail_field(code, segment_path(index, part),
+                              "segment number " + std::to_string(segment.number) + " " + what);
+}
+
+}  // namespace
+
+hurray::Result<void> Registry::admit_bytes(std::uint32_t uid, std::uint64_t more, std::string field) {
+    const Totals& use = count(uid);
+    auto admitted = quotas_.admit(Quota::Bytes, uid, use.bytes + use.reserved, more);
+    if (admitted) {
+        admitted = quotas_.admit(Quota::AllBytes, uid, all_bytes_, more);
+    }
+    if (!admitted) {
+        admitted.error().field = std::move(field);
+    }
+    return admitted;
+}
+
+// ---- Reservations ---------------------------------------------------------------------------------------------------
+
+void Registry::reserve(SessionNumber from, std::uint64_t request_id, const wire::Reserve& reserve, std::uint64_t now_ms,
+                       Outbox& out) {
+    Session& producer = session(from);
+    const std::uint32_t uid = producer.identity.uid;
+    if (producer.reservations.contains(reserve.reservation)) {
+        out.send(from, request_id,
+                 Error{Errc::AlreadyExists,
+                       "reservation number " + std::to_string(reserve.reservation) + " is in use in this session",
+                       "reserve.reservation"});
+        return;
+    }
+    if (auto admitted = quotas_.admit(Quota::Reservations, uid, count(uid).reservations); !admitted) {
+        out.send(from, request_id, std::move(admitted.error()));
+        return;
+    }
+    if (auto admitted = admit_bytes(uid, reserve.bytes, "reserve.bytes"); !admitted) {
+        out.send(from, request_id, std::move(admitted.error()));
+        return;
+    }
+    Reservation& made = producer.reservations.try_emplace(reserve.reservation).first->second;
+    made.bytes = reserve.bytes;
+    made.since_ms = now_ms;
+    made.pid = producer.identity.pid;
+    writing_[uid].push_back(made);
+    Totals& use = count(uid);
+    ++use.reservations;
+    use.reserved += made.bytes;
+    all_bytes_ += made.bytes;
+    out.send(from, request_id, wire::Done{});
+}
+
+void Registry::unreserve(SessionNumber from, std::uint64_t request_id, const wire::Unreserve& unreserve, Outbox& out) {
+    Session& producer = session(from);
+    if (const auto known = producer.reservations.find(unreserve.reservation); known != producer.reservations.end()) {
+        end_reservation(producer, known);
+    }
+    out.send(from, request_id, wire::Done{});
+}
+
+void Registry::end_reservation(Session& session, std::unordered_map<std::uint64_t, Reservation>::iterator reservation) {
+    Totals& use = count(session.identity.uid);
+    --use.reservations;
+    use.reserved -= reservation->second.bytes;
+    all_bytes_ -= reservation->second.bytes;
+    session.reservations.erase(reservation);
+    if (const auto list = writing_.find(session.identity.uid); list->second.empty()) {
+        writing_.erase(list);
+    }
+}
+
+void Registry::list_writing(std::uint32_t uid, std::uint64_t now_ms, wire::StatusReply& reply) const {
+    const auto list = writing_.find(uid);
+    if (list == writing_.end()) {
+        return;
+    }
+    for (const Reservation& reservation : list->second) {
+        if (reply.writing.size() == kStatusWriting) {
+            return;
+        }
+        reply.writing.push_back({uid, reservation.pid, reservation.bytes, now_ms - reservation.since_ms});
+    }
+}
+
+// ---- Segments -------------------------------------------------------------------------------------------------------
+
+/// Whether a publish may mention its segments as it does. Changes nothing.
+hurray::Result<void> Registry::check_segments(Session& producer, const Publication& publication) {
+    const auto& segments = publication.request.segments;
+    std::vector<wire::FileIdentity> files;
+    std::vector<std::uint64_t> reservations;
+    files.reserve(segments.size());
+    std::uint64_t fresh_bytes = 0;
+    std::uint64_t reserved_bytes = 0;
+    for (std::size_t i = 0; i < segments.size(); ++i) {
+        const wire::Segment& segment = segments[i];
+        const BroughtSegment& brought = publication.brought[i];
+        const bool is_brought = brought.number != SegmentNumber{};
+        if (const auto known = producer.segments.find(segment.number); known != producer.segments.end()) {
+            const Segment& before = *known->second;
+            if (is_brought && brought.file != before.file) {
+                return refuse_segment(Errc::AlreadyExists, i, ".number", segment, "means another file in this session");
+            }
+            if (segment.memory != before.memory) {
+                return refuse_segment(Errc::InvalidArgument, i, ".memory", segment,
+                                      "was published as memory of kind " +
+                                          std::to_string(static_cast<int>(before.memory)) + ", not " +
+                                          std::to_string(static_cast<int>(segment.memory)));
+            }
+            if (segment.size != before.size) {
+                return refuse_segment(
+                    Errc::InvalidArgument, i, ".size", segment,
+                    "has " + std::to_string(before.size) + " bytes, not " + std::to_string(segment.size));
+            }
+            files.push_back(before.file);
+            continue;
+        }
+        if (producer.used_segments.contains(segment.number)) {
+            return refuse_segment(Errc::AlreadyExists, i, ".number", segment,
+                                  "was forgotten in this session, and is not used again");
+        }
+        if (!is_brought) {
+            return refuse_segment(Errc::NotFound, i, ".number", segment,
+                                  "is not known in this session: its first mention brings its descriptor");
+        }
+        files.push_back(brought.file);
+        const auto bytes = hurray::checked_add(fresh_bytes, segment.size);
+        fresh_bytes = bytes.value_or(UINT64_MAX);  // more than any file system has; no quota admits it
+        if (segment.reservation != 0) {
+            const auto reservation = producer.reservations.find(segment.reservation);
+            if (reservation == producer.reservations.end()) {
+                return hurray::fail_field(
+                    Errc::NotFound, segment_path(i, ".reservation"),
+                    "there is no reservation number " + std::to_string(segment.reservation) + " in this session");
+            }
+            if (std::find(reservations.begin(), reservations.end(), segment.reservation) != reservations.end()) {
+                return hurray::fail_field(
+                    Errc::InvalidArgument, segment_path(i, ".reservation"),
+                    "reservation number " + std::to_string(segment.reservation) + " is of another segment already");
+            }
+            reservations.push_back(segment.reservation);
+            reserved_bytes += reservation->second.bytes;
+        }
+    }
+    if (auto distinct = wire::check_distinct(files, "publish"); !distinct) {
+        return distinct;
+    }
+    if (fresh_bytes > reserved_bytes) {
+        return admit_bytes(producer.identity.uid, fresh_bytes - reserved_bytes, "publish.segments");
+    }
+    return {};
+}
+
+/// Books what check_segments() has found good, for a capsule that lies in it.
+std::vector<Registry::Segment*> Registry::take_segments(Session& producer, const Publication& publication,
+                                                        Outbox& out) {
+    const std::uint32_t uid = producer.identity.uid;
+    std::vector<Segment*> taken;
+    taken.reserve(publication.brought.size());
+    for (std::size_t i = 0; i < publication.brought.size(); ++i) {
+        const wire::Segment& said = publication.request.segments[i];
+        const BroughtSegment& brought = publication.brought[i];
+        auto known = producer.segments.find(said.number);
+        if (known == producer.segments.end()) {
+            Segment& fresh = segments_.try_emplace(brought.number.value).first->second;
+            fresh.number = brought.number;
+            fresh.uid = uid;
+            fresh.memory = said.memory;
+            fresh.size = said.size;
+            fresh.file = brought.file;
+            known = producer.segments.emplace(said.number, &fresh).first;
+            producer.used_segments.insert(said.number);
+            Totals& use = count(uid);
+            use.bytes += fresh.size;
+            ++use.descriptors;
+            all_bytes_ += fresh.size;
+            if (said.reservation != 0) {
+                end_reservation(producer, producer.reservations.find(said.reservation));
+            }
+        } else if (brought.number != SegmentNumber{}) {
+            out.dropped.push_back(brought.number);  // the same file again
+        }
+        ++known->second->capsules;
+        taken.push_back(known->second);
+    }
+    return taken;
+}
+
+void Registry::forget(SessionNumber from, std::uint64_t request_id, const wire::Forget& forget, Outbox& out) {
+    Session& producer = session(from);
+    for (const std::uint64_t number : forget.segments) {
+        if (const auto known = producer.segments.find(number); known != producer.segments.end()) {
+            forget_segment(producer, known, out);
+        }
+    }
+    out.send(from, request_id, wire::Done{});
+}
+
+void Registry::forget_segment(Session& session, std::map<std::uint64_t, Segment*>::iterator segment, Outbox& out) {
+    Segment& forgotten = *segment->second;
+    session.segments.erase(segment);
+    forgotten.is_known = false;
+    drop_if_unused(forgotten, out);
+}
+
+void Registry::drop_if_unused(Segment& segment, Outbox& out) {
+    if (segment.is_known || segment.capsules != 0) {
+        return;
+    }
+    const std::uint32_t uid = segment.uid;
+    Totals& use = count(uid);
+    use.bytes -= segment.size;
+    --use.descriptors;
+    all_bytes_ -= segment.size;
+    out.dropped.push_back(segment.number);
+    segments_.erase(std::uint64_t{segment.number.value});  // a copy: the key must outlive the entry
+    forget_if_zero(uid);
+}
+
+}  // namespace hurrayd
