@@ -7,15 +7,23 @@
 /// Both ways of handing a tensor over, measured alike.
 ///
 /// A block of rounds begins with as many fresh segments, each with its first byte written, and ends with freeing them; that is
-/// not timed. Each round is the same: the consumer is known to wait; the producer publishes, the consumer maps the segment and
-/// reads the first byte, lets it go, and the producer learns of it; the consumer attaches the same once more; the producer
-/// withdraws it.
+/// not timed. Each round is the same:
+///
+/// 1. The consumer is known to wait. The producer publishes, the descriptor travels, the consumer maps the segment, reads the
+///    first byte, lets the tensor go, and the producer learns of it.
+/// 2. The consumer attaches the same once more. It has kept the mapping.
+/// 3. The producer withdraws it and publishes the same memory again: no descriptor travels, and the consumer has its mapping.
+///
+/// In between the consumer sleeps in a read of a pipe, until the producer has been told: so nothing that is timed runs beside
+/// something else.
 namespace bench {
 
 struct HandoverSamples {
     std::vector<std::uint64_t> publish_to_view;     ///< the producer begins to publish -> the consumer has read a byte
     std::vector<std::uint64_t> publish_to_release;  ///< ... -> the producer knows that the consumer is done
     std::vector<std::uint64_t> attach;              ///< the consumer asks for what is there -> it has read a byte
+    std::vector<std::uint64_t> again_to_view;       ///< as the first two, of memory that both have mapped
+    std::vector<std::uint64_t> again_to_release;
 };
 
 /// A page that producer and consumer share besides, for times only.
@@ -24,6 +32,20 @@ struct SharedTimes {
     std::atomic<std::uint64_t> attached{0};
 };
 [[nodiscard]] SharedTimes& make_shared_times();
+
+/// Lets the consumer go on: one byte through a pipe.
+class Baton {
+  public:
+    Baton();
+    void pass() const;  ///< by the producer
+    void take() const;  ///< by the consumer: sleeps until it is passed
+    /// For the producer, once the consumer is forked: its end of the pipe closes with the producer.
+    void close_reading_end();
+    void close_writing_end();
+
+  private:
+    int ends_[2] = {-1, -1};
+};
 
 /// One byte, read so that the compiler can't leave it out.
 void touch(const void* data);
@@ -48,6 +70,7 @@ class Floor {
 
   private:
     SharedTimes& times_;
+    Baton baton_;
     int socket_ = -1;
     int broker_ = -1;
     int consumer_ = -1;
@@ -66,6 +89,7 @@ class Brokered {
   private:
     struct State;
     SharedTimes& times_;
+    Baton baton_;
     State* state_;
 };
 

