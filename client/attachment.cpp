@@ -26,9 +26,9 @@ Result<std::vector<std::shared_ptr<const Mapping>>> map_segments(const wire::Att
     std::vector<std::shared_ptr<const Mapping>> mappings;
     mappings.reserve(reply.segments.size());
     for (std::size_t i = 0; i < reply.segments.size(); ++i) {
-        const std::string field = "attach.segments[" + std::to_string(i) + "]";
+        const wire::Path field{"attach.segments", i};
         if (!reply.segments[i].carries_fd) {
-            return unsound({Errc::Protocol, field + " comes without its descriptor"});
+            return unsound({Errc::Protocol, field.text() + " comes without its descriptor"});
         }
         // Every segment carries one, so they come in the order of the segments, and codec has counted them.
         const int fd = fds[i].get();

@@ -254,7 +254,7 @@ Result<void> Connection::greet(const Greeting& greeting) {
     }
     wire::Request request{++last_request_, std::nullopt, std::move(hello)};
     wire::encode(request, encoded_);
-    auto sent = wire::send_packet(socket_.get(), std::as_bytes(std::span(encoded_)), {});
+    auto sent = wire::send_packet(socket_.get(), encoded_.bytes(), {});
     if (!sent) {
         return fail(std::move(sent.error()));
     }
@@ -356,7 +356,7 @@ Result<void> Connection::send(Lock& held, wire::Request& request, std::span<cons
         return fail(std::move(error));
     }
     if (outgoing_.empty()) {
-        auto sent = wire::send_packet(socket_.get(), std::as_bytes(std::span(encoded_)), fds);
+        auto sent = wire::send_packet(socket_.get(), encoded_.bytes(), fds);
         if (!sent) {
             return fail(std::move(sent.error()));
         }
@@ -371,7 +371,7 @@ Result<void> Connection::send(Lock& held, wire::Request& request, std::span<cons
                 break;
         }
     }
-    Outgoing waiting{request.request_id, encoded_, {}};
+    Outgoing waiting{request.request_id, std::string(encoded_.view()), {}};
     for (const int fd : fds) {
         UniqueFd copy(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
         if (!copy) {

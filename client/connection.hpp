@@ -20,6 +20,7 @@
 #include "libhurray/base/result.hpp"
 #include "libhurray/base/unique_fd.hpp"
 #include "proto/wire/messages.hpp"
+#include "proto/wire/packet_buffer.hpp"
 #include "proto/wire/packet_socket.hpp"
 
 namespace hurray::client {
@@ -205,7 +206,7 @@ class Connection final {
     std::optional<Error> end_;         ///< set once the socket is of no use any more
     std::optional<Error> last_words_;  ///< what the daemon said before it cut the connection
     std::uint64_t last_request_ = 0;
-    std::string encoded_;
+    wire::PacketBuffer encoded_;
     std::deque<Outgoing> outgoing_;                           ///< what the socket did not take at once
     std::vector<std::uint64_t> releases_;                     ///< to be sent
     std::unordered_map<std::uint64_t, std::size_t> unacked_;  ///< Release request -> number of its leases

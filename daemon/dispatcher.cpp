@@ -161,8 +161,8 @@ void Dispatcher::publish(const Peer& peer, std::uint64_t request_id, wire::Publi
         if (!publish.segments[i].carries_fd) {
             continue;
         }
-        const auto checked = wire::check_segment(received.fds[next_fd++].get(), publish.segments[i],
-                                                 "publish.segments[" + std::to_string(i) + "]");
+        const auto checked =
+            wire::check_segment(received.fds[next_fd++].get(), publish.segments[i], {"publish.segments", i});
         if (!checked) {
             return refuse(checked.error());
         }

@@ -86,20 +86,18 @@ void Outbound::deliver(Outbox& out) {
         }
         Peer& peer = found->second;
 
-        std::vector<Place> after;
-        for (std::size_t before = outgoing.after; before < i; ++before) {
-            add_unsent(after, places_[before], outgoing.to);
-        }
-        if (const auto other = peers_.find(outgoing.behind.value); other != peers_.end()) {
-            add_unsent(after, {outgoing.behind, other->second.placed}, outgoing.to);
-        }
+        std::vector<Place> after = unsent_before(out, i);
         if (!after.empty() && may_step_aside(outgoing.packet)) {
             enqueue(outgoing.to, peer, outgoing.packet, std::move(after), true);
             continue;
         }
         if (after.empty() && peer.queue.empty()) {
+            if (const std::size_t sent = send_run(peer, out, i); sent != 0) {
+                i += sent - 1;
+                continue;
+            }
             wire::encode(outgoing.packet, encoded_);
-            const wire::Sent sent = send(outgoing.to, peer, encoded_, carried_segments(outgoing.packet), {});
+            const wire::Sent sent = send(outgoing.to, peer, encoded_.view(), carried_segments(outgoing.packet), {});
             if (sent == wire::Sent::Done) {
                 ++peer.placed;
                 ++peer.sent;
@@ -121,6 +119,47 @@ void Outbound::deliver(Outbox& out) {
     }
     out.clear();
     flush_all();  // a session that broke may have been waited for
+}
+
+/// What the packet must wait for: of those before it in `out`, which have their places, and of the one it comes behind.
+std::vector<Outbound::Place> Outbound::unsent_before(const Outbox& out, std::size_t index) const {
+    const Outgoing& outgoing = out.packets[index];
+    std::vector<Place> unsent;
+    for (std::size_t before = outgoing.after; before < index; ++before) {
+        add_unsent(unsent, places_[before], outgoing.to);
+    }
+    if (const auto other = peers_.find(outgoing.behind.value); other != peers_.end()) {
+        add_unsent(unsent, {outgoing.behind, other->second.placed}, outgoing.to);
+    }
+    return unsent;
+}
+
+/// Sends the packet `first`, which waits for nothing, in one call with those behind it that go to the same peer and wait for
+/// nobody else. None of them carries descriptors. How many went; 0: it is one alone, or the socket did not take it.
+std::size_t Outbound::send_run(Peer& peer, const Outbox& out, std::size_t first) {
+    std::size_t length = 0;
+    while (length < wire::kMaxRun && first + length < out.packets.size()) {
+        const Outgoing& next = out.packets[first + length];
+        const auto* carried = carried_segments(next.packet);
+        if (next.to != out.packets[first].to || (carried != nullptr && !carried->empty()) ||
+            (length != 0 && !unsent_before(out, first + length).empty())) {
+            break;
+        }
+        ++length;
+    }
+    if (length < 2) {
+        return 0;
+    }
+    std::array<std::span<const std::byte>, wire::kMaxRun> packets;
+    for (std::size_t i = 0; i < length; ++i) {
+        wire::encode(out.packets[first + i].packet, run_.at(i));
+        packets.at(i) = run_.at(i).bytes();
+    }
+    const auto run = wire::send_packets(peer.socket, std::span(packets).first(length));
+    const std::size_t sent = run ? run->count : 0;  // what stopped it stops the next one too, and is seen there
+    peer.placed += sent;
+    peer.sent += sent;
+    return sent;
 }
 
 void Outbound::add_unsent(std::vector<Place>& after, const Place& place, SessionNumber to) const {
@@ -152,7 +191,7 @@ void Outbound::enqueue(SessionNumber session, Peer& peer, const wire::Packet& pa
         }
     }
     Entry entry;
-    entry.bytes = encoded_;
+    entry.bytes = encoded_.view();
     if (const auto* carried = carried_segments(packet)) {
         for (const wire::Segment& segment : *carried) {
             if (segment.carries_fd) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -15,6 +16,7 @@
 #include "daemon/segments.hpp"
 #include "daemon/types.hpp"
 #include "proto/wire/messages.hpp"
+#include "proto/wire/packet_buffer.hpp"
 #include "proto/wire/packet_socket.hpp"
 
 namespace hurrayd {
@@ -133,6 +135,8 @@ class Outbound {
 
     [[nodiscard]] bool is_sent(const Place& place) const noexcept;
     [[nodiscard]] bool may_go(const Entry& entry) const noexcept;
+    [[nodiscard]] std::vector<Place> unsent_before(const Outbox& out, std::size_t index) const;
+    std::size_t send_run(Peer& peer, const Outbox& out, std::size_t first);
     hurray::wire::Sent send(SessionNumber session, Peer& peer, std::string_view bytes,
                             const std::vector<hurray::wire::Segment>* carried, const std::vector<SegmentNumber>& held);
     void enqueue(SessionNumber session, Peer& peer, const hurray::wire::Packet& packet, std::vector<Place> after,
@@ -164,7 +168,8 @@ class Outbound {
     bool crowded_ = false;  ///< too many are unread: looked at, and not to be looked at again before the next retry
     std::set<SessionNumber> owing_;  ///< over their limits, or waited for; some of them no longer
     // Reused from call to call.
-    std::string encoded_;
+    hurray::wire::PacketBuffer encoded_;
+    std::array<hurray::wire::PacketBuffer, hurray::wire::kMaxRun> run_;
     std::vector<Place> places_;
     std::vector<SessionNumber> to_flush_;
 };

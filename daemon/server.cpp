@@ -330,8 +330,7 @@ void Server::refuse_client(std::uint32_t user, UniqueFd socket, hurray::Error er
     ++traffic_.turned_away;
     traffic_.count(error);
     peer_log_.write(log::Level::Warning, "client_turned_away", user, {{"reason", error.message}});
-    std::string bytes;
-    wire::encode(wire::Packet{0, wire::Closing{std::move(error)}}, bytes);
+    const std::string bytes = wire::encoded(wire::Packet{0, wire::Closing{std::move(error)}});
     (void)wire::send_packet(socket.get(), std::as_bytes(std::span(bytes)), {});
     closer_.close_socket(user, std::move(socket));
 }

@@ -10,6 +10,7 @@
 
 #include "libhurray/base/result.hpp"
 #include "proto/wire/messages.hpp"
+#include "proto/wire/packet_buffer.hpp"
 
 /// Protobuf bytes <-> messages.hpp. What is wrong with a field is found in the order in which decode_*.cpp look at them.
 /// Of a field that is sent twice the last counts, messages within messages too; unknown fields are passed over.
@@ -44,9 +45,12 @@ inline constexpr std::size_t kAnyFdCount = static_cast<std::size_t>(-1);
 ///        Protocol     whatever else is wrong, such as an event with a request_id or a reply without one
 [[nodiscard]] Result<Packet> decode_packet(std::span<const std::byte> packet, std::size_t fd_count);
 
-/// Writes the bytes of `request` into `out`, whose capacity is reused. Nothing is checked, the length of the packet
-/// neither; of text for people in a Packet, control characters and what is not UTF-8 travel as '?'.
-void encode(const Request& request, std::string& out);
-void encode(const Packet& packet, std::string& out);
+/// Makes `out` the bytes of `request`. Nothing is checked, the length of the packet neither; of text for people in a Packet,
+/// control characters and what is not UTF-8 travel as '?'.
+void encode(const Request& request, PacketBuffer& out);
+void encode(const Packet& packet, PacketBuffer& out);
+/// The same where it is not done again and again.
+[[nodiscard]] std::string encoded(const Request& request);
+[[nodiscard]] std::string encoded(const Packet& packet);
 
 }  // namespace hurray::wire

@@ -283,7 +283,7 @@ static_assert(std::size(kPacketFields) == std::variant_size_v<PacketMessage>);
 
 /// The message, which is there even if it is empty. `envelope` writes to `out`.
 template <class Message>
-void put_message(Writer& envelope, int field, const Message& message, const std::string& out) {
+void put_message(Writer& envelope, int field, const Message& message, const PacketBuffer& out) {
     const std::size_t before = out.size();
     {
         Writer part = part_of(envelope, field);
@@ -296,7 +296,7 @@ void put_message(Writer& envelope, int field, const Message& message, const std:
 
 }  // namespace
 
-void encode(const Request& request, std::string& out) {
+void encode(const Request& request, PacketBuffer& out) {
     out.clear();
     Writer writer(out);
     put(writer, pb::Request::kRequestIdFieldNumber, request.request_id);
@@ -306,11 +306,23 @@ void encode(const Request& request, std::string& out) {
     put_message(writer, kRequestFields[request.message.index()], request.message, out);
 }
 
-void encode(const Packet& packet, std::string& out) {
+void encode(const Packet& packet, PacketBuffer& out) {
     out.clear();
     Writer writer(out);
     put(writer, pb::Packet::kRequestIdFieldNumber, packet.request_id);
     put_message(writer, kPacketFields[packet.message.index()], packet.message, out);
+}
+
+std::string encoded(const Request& request) {
+    PacketBuffer buffer;
+    encode(request, buffer);
+    return std::string(buffer.view());
+}
+
+std::string encoded(const Packet& packet) {
+    PacketBuffer buffer;
+    encode(packet, buffer);
+    return std::string(buffer.view());
 }
 
 }  // namespace hurray::wire

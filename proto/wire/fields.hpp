@@ -5,10 +5,11 @@
 #include <span>
 #include <string_view>
 
+#include <protozero/basic_pbf_writer.hpp>
 #include <protozero/pbf_reader.hpp>
-#include <protozero/pbf_writer.hpp>
 
 #include "hurray/broker/v1/broker.pb.h"
+#include "proto/wire/packet_buffer.hpp"
 
 /// Protobuf's wire format, by protozero. For the codec's own files.
 ///
@@ -19,7 +20,7 @@ namespace hurray::wire {
 namespace pb = broker::v1;
 
 using Reader = protozero::pbf_reader;
-using Writer = protozero::pbf_writer;
+using Writer = protozero::basic_pbf_writer<PacketBuffer>;
 
 /// What to compare Reader::tag_and_type() with. A field of another type is an unknown one.
 template <class Number>

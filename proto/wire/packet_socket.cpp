@@ -106,6 +106,31 @@ std::uint64_t largest_packet(int socket) noexcept {
     return static_cast<std::uint64_t>(send_buffer - kKernelOverhead);
 }
 
+/// What `error` of a send means for the packet of `size` bytes.
+Result<Sent> not_sent(int socket, std::size_t size, int error) {
+    switch (error) {
+        case EAGAIN:
+            return Sent::WouldBlock;
+        case ETOOMANYREFS:
+            return Sent::TooManyInFlight;
+        case EPIPE:
+        case ECONNRESET:
+            return Sent::Gone;
+        case EMSGSIZE: {
+            const std::uint64_t largest = largest_packet(socket);
+            return fail(Error{.code = Errc::Limit,
+                              .message = "a packet of " + std::to_string(size) +
+                                         " bytes is too long for the socket, which takes " + std::to_string(largest),
+                              .os_error = error,
+                              .limit_name = "packet_bytes",
+                              .limit = largest,
+                              .value = size});
+        }
+        default:
+            return fail_os(Errc::ConnectionLost, error, describe("send a packet", error));
+    }
+}
+
 }  // namespace
 
 Result<Received> receive_packet(int socket, std::span<std::byte> buffer) {
@@ -162,36 +187,43 @@ Result<Sent> send_packet(int socket, std::span<const std::byte> packet, std::spa
         std::memcpy(CMSG_DATA(header), fds.data(), fds.size_bytes());
     }
 
-    for (;;) {
-        if (::sendmsg(socket, &message, MSG_NOSIGNAL) >= 0) {
-            return Sent::Done;  // SOCK_SEQPACKET: all of it or nothing
-        }
-        const int error = errno;
-        switch (error) {
-            case EINTR:
-                continue;
-            case EAGAIN:
-                return Sent::WouldBlock;
-            case ETOOMANYREFS:
-                return Sent::TooManyInFlight;
-            case EPIPE:
-            case ECONNRESET:
-                return Sent::Gone;
-            case EMSGSIZE: {
-                const std::uint64_t largest = largest_packet(socket);
-                return fail(Error{.code = Errc::Limit,
-                                  .message = "a packet of " + std::to_string(packet.size()) +
-                                             " bytes is too long for the socket, which takes " +
-                                             std::to_string(largest),
-                                  .os_error = error,
-                                  .limit_name = "packet_bytes",
-                                  .limit = largest,
-                                  .value = packet.size()});
-            }
-            default:
-                return fail_os(Errc::ConnectionLost, error, describe("send a packet", error));
+    while (::sendmsg(socket, &message, MSG_NOSIGNAL) < 0) {  // SOCK_SEQPACKET: all of it or nothing
+        if (const int error = errno; error != EINTR) {
+            return not_sent(socket, packet.size(), error);
         }
     }
+    return Sent::Done;
+}
+
+Result<SentRun> send_packets(int socket, std::span<const std::span<const std::byte>> packets) {
+    HURRAY_CHECK(packets.size() <= kMaxRun);
+    std::array<iovec, kMaxRun> parts;       // NOLINT(cppcoreguidelines-pro-type-member-init): filled below
+    std::array<mmsghdr, kMaxRun> messages;  // NOLINT(cppcoreguidelines-pro-type-member-init): filled below
+    for (std::size_t i = 0; i < packets.size(); ++i) {
+        HURRAY_CHECK(!packets[i].empty());
+        parts.at(i) = {const_cast<std::byte*>(packets[i].data()),  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+                       packets[i].size()};
+        messages.at(i) = {};
+        messages.at(i).msg_hdr.msg_iov = &parts.at(i);
+        messages.at(i).msg_hdr.msg_iovlen = 1;
+    }
+    SentRun run;
+    while (run.count < packets.size()) {
+        // It tells of an error only if nothing was sent before that, so a shortened run is tried on.
+        const auto left = static_cast<unsigned>(packets.size() - run.count);
+        const int sent = ::sendmmsg(socket, messages.data() + run.count, left, MSG_NOSIGNAL);
+        if (sent > 0) {
+            run.count += static_cast<std::size_t>(sent);
+        } else if (const int error = errno; error != EINTR) {
+            const auto what = not_sent(socket, packets[run.count].size(), error);
+            if (!what) {
+                return tl::unexpected(what.error());
+            }
+            run.what = *what;
+            return run;
+        }
+    }
+    return run;
 }
 
 }  // namespace hurray::wire

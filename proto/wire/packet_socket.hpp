@@ -50,4 +50,15 @@ enum class Sent : std::uint8_t {
 /// On failure nothing was sent.
 [[nodiscard]] Result<Sent> send_packet(int socket, std::span<const std::byte> packet, std::span<const int> fds);
 
+/// How far a run of packets came.
+struct SentRun {
+    std::size_t count = 0;   ///< packets that are in the socket
+    Sent what = Sent::Done;  ///< what became of the next one; Done: there is none
+};
+
+/// Sends one packet after the other, all without descriptors, in one system call where the kernel allows it. At most
+/// kMaxRun of them; otherwise as send_packet.
+inline constexpr std::size_t kMaxRun = 16;
+[[nodiscard]] Result<SentRun> send_packets(int socket, std::span<const std::span<const std::byte>> packets);
+
 }  // namespace hurray::wire

@@ -93,7 +93,7 @@ std::string kind_without_seals(int fd) {
 
 }  // namespace
 
-Result<FileIdentity> check_segment(int fd, const Segment& segment, std::string_view field) {
+Result<FileIdentity> check_segment(int fd, const Segment& segment, const Path& field) {
     int wanted = 0;
     switch (segment.memory) {
         case Memory::Reusable:
@@ -107,14 +107,14 @@ Result<FileIdentity> check_segment(int fd, const Segment& segment, std::string_v
         case Memory::GpuVmm:
         case Memory::GpuPool:
             return fail_field(
-                Errc::Unsupported, std::string(field) + ".memory",
+                Errc::Unsupported, field.with_tail(".memory").text(),
                 "memory of kind " + std::to_string(static_cast<int>(segment.memory)) + " is not built yet");
         default:
-            return refuse(std::string(field) + ".memory",
+            return refuse(field.with_tail(".memory").text(),
                           "memory of kind " + std::to_string(static_cast<int>(segment.memory)) + " is not known");
     }
     if (segment.size == 0) {
-        return refuse(std::string(field) + ".size", "a segment of 0 bytes: empty buffers need no segment");
+        return refuse(field.with_tail(".size").text(), "a segment of 0 bytes: empty buffers need no segment");
     }
 
     // Seals first: what is read after them can't change any more.
@@ -129,17 +129,16 @@ Result<FileIdentity> check_segment(int fd, const Segment& segment, std::string_v
         } else {
             message = std::string("reading the seals: ") + std::strerror(error);
         }
-        return fail(Error{.code = Errc::InvalidArgument,
-                          .message = std::move(message),
-                          .field = std::string(field),
-                          .os_error = error});
+        return fail(Error{
+            .code = Errc::InvalidArgument, .message = std::move(message), .field = field.text(), .os_error = error});
     }
     if (seals == F_SEAL_SEAL) {
-        return refuse(field,
+        return refuse(field.text(),
                       "the descriptor can't have seals: a file in tmpfs, or a memfd made without MFD_ALLOW_SEALING");
     }
     if ((seals & ~kHarmlessSeals) != wanted) {
-        return refuse(field, "the memfd has " + seal_names(seals) + " where " + seal_names(wanted) + " are needed");
+        return refuse(field.text(),
+                      "the memfd has " + seal_names(seals) + " where " + seal_names(wanted) + " are needed");
     }
 
     struct stat status{};
@@ -147,23 +146,23 @@ Result<FileIdentity> check_segment(int fd, const Segment& segment, std::string_v
         const int error = errno;
         return fail(Error{.code = Errc::InvalidArgument,
                           .message = std::string("fstat of the memfd: ") + std::strerror(error),
-                          .field = std::string(field),
+                          .field = field.text(),
                           .os_error = error});
     }
     if (!S_ISREG(status.st_mode)) {
-        return refuse(field, "the descriptor is not a memfd: it is no regular file");
+        return refuse(field.text(), "the descriptor is not a memfd: it is no regular file");
     }
     const auto size = static_cast<std::uint64_t>(status.st_size);
     if (size != segment.size) {
-        return refuse(std::string(field) + ".size", "the memfd has " + std::to_string(size) +
-                                                        " bytes, the message says " + std::to_string(segment.size));
+        return refuse(field.with_tail(".size").text(), "the memfd has " + std::to_string(size) +
+                                                           " bytes, the message says " + std::to_string(segment.size));
     }
     // A sparse memfd would make its readers pay for the pages, or die. The unit of st_blocks is 512, whatever the file.
     constexpr std::uint64_t kBlock = 512;
     const auto blocks = static_cast<std::uint64_t>(status.st_blocks);
     if (blocks < size / kBlock + (size % kBlock != 0 ? 1 : 0)) {
-        return refuse(field, "the memfd is sparse: " + std::to_string(blocks * kBlock) + " of its " +
-                                 std::to_string(size) + " bytes are reserved (fallocate does that)");
+        return refuse(field.text(), "the memfd is sparse: " + std::to_string(blocks * kBlock) + " of its " +
+                                        std::to_string(size) + " bytes are reserved (fallocate does that)");
     }
     return FileIdentity{status.st_dev, status.st_ino};
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "libhurray/base/result.hpp"
+#include "proto/wire/faults.hpp"
 #include "proto/wire/messages.hpp"
 
 /// What a received descriptor of shared memory must be before anybody believes in it. Daemon and client use the same.
@@ -25,7 +26,7 @@ struct FileIdentity {
 /// Fails: Unsupported      memory of a kind that is not built yet
 ///        InvalidArgument  no memfd, wrong seals, wrong size, sparse; the message says which, and what was found
 /// `field` is the segment's path in the message, for the error. Returns which file it is.
-[[nodiscard]] Result<FileIdentity> check_segment(int fd, const Segment& segment, std::string_view field);
+[[nodiscard]] Result<FileIdentity> check_segment(int fd, const Segment& segment, const Path& field);
 
 /// Checks that no two segments are the same file. Fails: InvalidArgument, naming the second one below `field_prefix`.
 [[nodiscard]] Result<void> check_distinct(const std::vector<FileIdentity>& files, std::string_view field_prefix);

@@ -9,37 +9,18 @@
 #include "libhurray/base/check.hpp"
 #include "libhurray/format/composite_lookup.hpp"
 #include "libhurray/format/descriptor_reader.hpp"
-#include "libhurray/format/little_endian.hpp"
 #include "libhurray/format/read_element.hpp"
+#include "tests/fuzz/fuzz_input.hpp"
+#include "tests/fuzz/fuzz_target.hpp"
 
 namespace {
 
 using hurray::DescriptorView;
 using hurray::ElementAddress;
-
-/// What is left of the input; past its end there are zeros.
-class Rest {
-  public:
-    explicit Rest(std::span<const std::uint8_t> bytes) : bytes_(bytes) {}
-
-    std::uint64_t number() {
-        std::uint8_t raw[8] = {};
-        const auto taken = take(sizeof(raw));
-        std::copy(taken.begin(), taken.end(), raw);
-        return hurray::load_little_endian<std::uint64_t>(raw);
-    }
-    std::span<const std::uint8_t> take(std::uint64_t count) {
-        const auto taken = bytes_.first(std::min<std::uint64_t>(count, bytes_.size()));
-        bytes_ = bytes_.subspan(taken.size());
-        return taken;
-    }
-
-  private:
-    std::span<const std::uint8_t> bytes_;
-};
+using hurray::fuzz::FuzzInput;
 
 /// One component a dimension, inside the shape where it can be.
-std::vector<std::uint64_t> read_index(Rest& rest, const hurray::Shape& shape) {
+std::vector<std::uint64_t> read_index(FuzzInput& rest, const hurray::Shape& shape) {
     std::vector<std::uint64_t> index(shape.rank());
     for (std::size_t k = 0; k < index.size(); ++k) {
         const std::uint64_t number = rest.number();
@@ -49,7 +30,7 @@ std::vector<std::uint64_t> read_index(Rest& rest, const hurray::Shape& shape) {
 }
 
 /// Each in memory of its own, so that the sanitizer knows where it ends.
-std::vector<std::vector<std::uint8_t>> read_buffers(Rest& rest, const DescriptorView& view) {
+std::vector<std::vector<std::uint8_t>> read_buffers(FuzzInput& rest, const DescriptorView& view) {
     std::vector<std::vector<std::uint8_t>> buffers;
     // Values are never looked into here: their bytes need not be in the input.
     for (std::size_t i = 0; i < view.buffers.size(); ++i) {
@@ -80,16 +61,16 @@ void look_into_composite(const DescriptorView& view, const std::vector<std::uint
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
+// The contents of the buffers once more, and a byte for each component of an index.
+const hurray::fuzz::MemoryLimit hurray::fuzz::kMemoryLimit = {4096, 8, 16};
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-    const std::span input(data, size);
+void hurray::fuzz::run_input(std::span<const std::uint8_t> input) {
     const auto length = hurray::declared_descriptor_length(input);
     const auto view = hurray::decode_descriptor(input);
     if (!length || !view) {
-        return 0;
+        return;
     }
-    Rest rest(input.subspan(std::min<std::size_t>(*length, size)));
+    FuzzInput rest(input.subspan(std::min<std::size_t>(*length, input.size())));
     const auto index = read_index(rest, view->shape);
     const hurray::PagedIndex paged{rest.number(), rest.number(), rest.number(), rest.number()};
     const auto contents = read_buffers(rest, *view);
@@ -110,5 +91,4 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     static_cast<void>(hurray::read_element(*view, buffers, index));
     static_cast<void>(hurray::read_paged_element(*view, buffers, paged));
     look_into_composite(*view, index);
-    return 0;
 }

@@ -9,6 +9,7 @@
 
 #include "libhurray/base/check.hpp"
 #include "proto/wire/codec.hpp"
+#include "tests/fuzz/fuzz_target.hpp"
 
 namespace {
 
@@ -27,27 +28,27 @@ void decode_and_write_twice(Decode decode, std::span<const std::byte> input, std
     if (!first) {
         return;
     }
-    std::string once;
-    encode(*first, once);
+    std::string once = encoded(*first);
     const auto second = decode(bytes_of(once), fd_count);
     HURRAY_CHECK(second.has_value());
-    std::string twice;
-    encode(*second, twice);
+    std::string twice = encoded(*second);
     HURRAY_CHECK(once == twice);
 }
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+// Of a message that repeats a field of two bytes, each becomes a struct with strings, in a vector that grows.
+const hurray::fuzz::MemoryLimit hurray::fuzz::kMemoryLimit = {4096, 64, 128};
+
+void hurray::fuzz::run_input(std::span<const std::uint8_t> input) {
     constexpr std::size_t kHead = 2;
-    if (size < kHead) {
-        return 0;
+    if (input.size() < kHead) {
+        return;
     }
-    const std::span input(reinterpret_cast<const std::byte*>(data) + kHead, size - kHead);
-    if (data[0] % 2 == 0) {
-        decode_and_write_twice(decode_request, input, data[1]);
+    const auto message = std::as_bytes(input.subspan(kHead));
+    if (input[0] % 2 == 0) {
+        decode_and_write_twice(decode_request, message, input[1]);
     } else {
-        decode_and_write_twice(decode_packet, input, data[1]);
+        decode_and_write_twice(decode_packet, message, input[1]);
     }
-    return 0;
 }

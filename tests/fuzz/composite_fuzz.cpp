@@ -12,6 +12,7 @@
 #include "libhurray/base/checked_math.hpp"
 #include "libhurray/format/composite_set.hpp"
 #include "libhurray/format/descriptor_reader.hpp"
+#include "tests/fuzz/fuzz_target.hpp"
 
 namespace {
 
@@ -56,17 +57,18 @@ void check_first_overlap(std::span<const DescriptorView> members, const hurray::
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
+// The target itself keeps two views of each descriptor, twenty times as large as the shortest of them.
+const hurray::fuzz::MemoryLimit hurray::fuzz::kMemoryLimit = {4096, 64, 128};
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-    const auto views = descriptors({data, size});
+void hurray::fuzz::run_input(std::span<const std::uint8_t> input) {
+    const auto views = descriptors(input);
     if (views.empty()) {
-        return 0;
+        return;
     }
     auto set = CompositeSet::start(views[0]);
     if (!set) {
         HURRAY_CHECK(!hurray::describe(set.error()).empty());
-        return 0;
+        return;
     }
     std::vector<DescriptorView> members;
     bool nested = false;
@@ -91,5 +93,4 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (head->rule == hurray::CompositionRule::Partition && !nested && head->member_count == members.size()) {
         check_first_overlap(members, end);
     }
-    return 0;
 }

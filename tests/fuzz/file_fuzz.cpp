@@ -1,5 +1,5 @@
 // Any bytes as a file: reading stays inside them, and what can be read whole is written by our writer as a file that holds
-// the same. Run it with -malloc_limit_mb: no announced size may become memory.
+// the same.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -10,7 +10,8 @@
 #include "libhurray/base/check.hpp"
 #include "libhurray/container/file_reader.hpp"
 #include "libhurray/container/file_writer.hpp"
-#include "libhurray/format/descriptor_writer.hpp"
+#include "tests/fuzz/descriptor_checks.hpp"
+#include "tests/fuzz/fuzz_target.hpp"
 #include "tests/support/memory_file.hpp"
 
 namespace {
@@ -55,9 +56,7 @@ void compare(FileReader& original, std::span<const std::uint8_t> bytes) {
         const auto number = copy->find(original.entries()[i].name);
         HURRAY_CHECK(number.has_value());
         HURRAY_CHECK(copy->go_to(*number).has_value());
-        std::vector<std::uint8_t> canonical(hurray::encoded_size(*original.current()));
-        hurray::encode_descriptor(*original.current(), canonical);
-        HURRAY_CHECK(std::ranges::equal(canonical, copy->descriptor_bytes()));
+        HURRAY_CHECK(std::ranges::equal(hurray::fuzz::canonical_bytes(*original.current()), copy->descriptor_bytes()));
         for (std::size_t k = 0; k < copy->current()->buffers.size(); ++k) {
             HURRAY_CHECK(std::ranges::equal(original.read_buffer(k)->bytes(), copy->read_buffer(k)->bytes()));
         }
@@ -66,13 +65,14 @@ void compare(FileReader& original, std::span<const std::uint8_t> bytes) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
+// Where a tensor has buffers of a byte, each takes a page of memory, twice at the end, and one in the file that is written.
+const hurray::fuzz::MemoryLimit hurray::fuzz::kMemoryLimit = {65536, 16, 1024};
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-    const auto opened = FileReader::open(hurray::test::memory_file({data, size}), {});
+void hurray::fuzz::run_input(std::span<const std::uint8_t> input) {
+    const auto opened = FileReader::open(hurray::test::memory_file(input), {});
     if (!opened) {
         HURRAY_CHECK(!opened.error().message.empty());
-        return 0;
+        return;
     }
     FileReader& reader = **opened;
     const hurray::UniqueFd output = hurray::test::memory_file();
@@ -88,5 +88,4 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (whole && writer->finish()) {
         compare(reader, hurray::test::contents(output));
     }
-    return 0;
 }

@@ -33,6 +33,8 @@
 #include "daemon/segments.hpp"
 #include "libhurray/base/check.hpp"
 #include "proto/wire/codec.hpp"
+#include "tests/fuzz/fuzz_input.hpp"
+#include "tests/fuzz/fuzz_target.hpp"
 #include "tests/support/test_tensor.hpp"
 
 namespace {
@@ -51,33 +53,14 @@ constexpr std::array<const char*, 6> kPatterns = {"", "a/", "a", "c/d/", "b/", "
 
 // ---- The script -----------------------------------------------------------------------------------------------------
 
-class Script {
+class Script : public hurray::fuzz::FuzzInput {
   public:
-    explicit Script(std::span<const std::uint8_t> bytes) : rest_(bytes) {}
+    using FuzzInput::FuzzInput;
 
-    [[nodiscard]] bool is_over() const { return rest_.empty(); }
-    std::uint8_t byte() {
-        if (rest_.empty()) {
-            return 0;
-        }
-        const std::uint8_t first = rest_.front();
-        rest_ = rest_.subspan(1);
-        return first;
-    }
-    std::size_t below(std::size_t limit) { return byte() % limit; }
-    template <class T, std::size_t N>
-    const T& one_of(const std::array<T, N>& choices) {
-        return choices.at(below(N));
-    }
     std::string bytes(std::size_t most) {
-        const std::size_t size = std::min(most, rest_.size());
-        const std::string taken(reinterpret_cast<const char*>(rest_.data()), size);
-        rest_ = rest_.subspan(size);
-        return taken;
+        const auto taken = take(most);
+        return {taken.begin(), taken.end()};
     }
-
-  private:
-    std::span<const std::uint8_t> rest_;
 };
 
 /// What peers send in place of memory, made once.
@@ -372,8 +355,7 @@ class World : private hurrayd::Outbound::Listener {
     /// Encodes a request, and spoils it now and then.
     void send(Peer& peer, wire::RequestMessage message, Script& script, std::vector<std::size_t> kinds = {},
               std::optional<std::uint64_t> timeout_ms = {}) {
-        std::string bytes;
-        wire::encode(wire::Request{peer.next_request++, timeout_ms, std::move(message)}, bytes);
+        std::string bytes = wire::encoded(wire::Request{peer.next_request++, timeout_ms, std::move(message)});
         const std::uint8_t spoil = script.byte();
         switch (spoil) {
             case 255:
@@ -560,10 +542,12 @@ class World : private hurrayd::Outbound::Listener {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+// Quotas limit what peers make the daemon keep, however long the script is.
+const hurray::fuzz::MemoryLimit hurray::fuzz::kMemoryLimit = {std::size_t{4} << 20, 0, 0};
+
+void hurray::fuzz::run_input(std::span<const std::uint8_t> input) {
     (void)descriptor(0);  // before descriptors are counted
-    Script script(std::span(data, size));
+    Script script(input);
     World world;
     world.run(script);
-    return 0;
 }

@@ -1,5 +1,4 @@
-// Any bytes as a stream: reading stays inside them, and what comes out of them goes in again and comes out the same. Run it
-// with -malloc_limit_mb: no announced size may become memory.
+// Any bytes as a stream: reading stays inside them, and what comes out of them goes in again and comes out the same.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -9,6 +8,7 @@
 #include "libhurray/base/check.hpp"
 #include "libhurray/container/stream_reader.hpp"
 #include "libhurray/container/tensor_writer.hpp"
+#include "tests/fuzz/fuzz_target.hpp"
 #include "tests/support/memory_file.hpp"
 
 namespace {
@@ -54,12 +54,12 @@ void skip_through(std::span<const std::uint8_t> bytes) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
+// The first chunk of a buffer; and a page for a buffer of a byte.
+const hurray::fuzz::MemoryLimit hurray::fuzz::kMemoryLimit = {65536, 16, 1024};
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-    skip_through({data, size});
-    const auto once = copy({data, size});
-    HURRAY_CHECK(once.size() <= size);
+void hurray::fuzz::run_input(std::span<const std::uint8_t> input) {
+    skip_through(input);
+    const auto once = copy(input);
+    HURRAY_CHECK(once.size() <= input.size());
     HURRAY_CHECK(copy(once) == once);
-    return 0;
 }

@@ -215,13 +215,11 @@ class Attacker {
     }
 
     std::string encoded(Peer& peer, wire::RequestMessage message) {
-        std::string bytes;
         std::optional<std::uint64_t> timeout_ms;
         if (below(2) == 0) {
             timeout_ms = below(50);
         }
-        wire::encode(wire::Request{peer.next_request++, timeout_ms, std::move(message)}, bytes);
-        return bytes;
+        return wire::encoded(wire::Request{peer.next_request++, timeout_ms, std::move(message)});
     }
 
     std::string name() { return "hostile/" + std::to_string(below(100)); }

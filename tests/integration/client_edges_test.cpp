@@ -69,8 +69,7 @@ class StubDaemon {
         return std::move(*request);
     }
     void send(const wire::Packet& packet, std::initializer_list<int> fds = {}) {
-        std::string bytes;
-        wire::encode(packet, bytes);
+        std::string bytes = wire::encoded(packet);
         [[maybe_unused]] const auto sent =
             wire::send_packet(peer_.get(), std::as_bytes(std::span(bytes)), std::span(fds.begin(), fds.size()));
     }
@@ -606,8 +605,7 @@ TEST(StubbedDaemon, EveryByteOfAGrantWrong) {
             reply.descriptor = tensor.publish.descriptor;
             reply.segments = tensor.publish.segments;
             reply.placements = tensor.publish.placements;
-            std::string bytes;
-            wire::encode(wire::Packet{request.request_id, reply}, bytes);
+            std::string bytes = wire::encoded(wire::Packet{request.request_id, reply});
             if (at < bytes.size()) {
                 bytes[at] = static_cast<char>(bytes[at] ^ (1 << (at % 8)));
             }

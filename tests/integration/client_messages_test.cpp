@@ -128,8 +128,7 @@ std::thread answer_once(const UniqueFd& listener, wire::Packet packet) {
         const UniqueFd peer(::accept4(fd, nullptr, nullptr, SOCK_CLOEXEC));
         std::vector<std::byte> buffer(wire::kMaxPacketBytes);
         EXPECT_TRUE(wire::receive_packet(peer.get(), buffer));
-        std::string bytes;
-        wire::encode(packet, bytes);
+        std::string bytes = wire::encoded(packet);
         EXPECT_TRUE(wire::send_packet(peer.get(), std::as_bytes(std::span(bytes)), {}));
     });
 }

@@ -70,8 +70,7 @@ TEST_F(HostileCrowd, ConnectionsThatSayNothingCountToo) {
 }
 
 TEST_F(HostileCrowd, HalfAHandshakeIsNoHarm) {
-    std::string hello;
-    wire::encode(wire::Request{1, {}, wire::Hello{1, 1, "half", fresh_id(), {}}}, hello);
+    std::string hello = wire::encoded(wire::Request{1, {}, wire::Hello{1, 1, "half", fresh_id(), {}}});
     for (std::size_t length = 1; length < hello.size(); ++length) {
         RawPeer p(daemon.socket_path());
         p.send_raw(std::string_view(hello).substr(0, length));
@@ -105,8 +104,7 @@ TEST_F(HostileCrowd, WaitingAttachesOfAUserAreBounded) {
 }
 
 TEST_F(HostileCrowd, FloodOfRequestsLeavesRoomForOthers) {
-    std::string packets;
-    wire::encode(wire::Request{1, 0, wire::StatusRequest{}}, packets);
+    std::string packets = wire::encoded(wire::Request{1, 0, wire::StatusRequest{}});
     std::deque<RawPeer> flooders;
     for (int i = 0; i < 8; ++i) {
         flooders.push_back(peer());
@@ -130,8 +128,7 @@ TEST_F(HostileCrowd, RandomPacketsWithRandomDescriptorsAreSurvived) {
     std::mt19937 random(20'240'601);
     const auto below = [&](std::size_t n) { return std::uniform_int_distribution<std::size_t>(0, n - 1)(random); };
     const UniqueFd memfd = make_memfd();
-    std::string good;
-    wire::encode(wire::Request{7, 0, make_tensor("t").publish}, good);
+    std::string good = wire::encoded(wire::Request{7, 0, make_tensor("t").publish});
     for (int i = 0; i < 2000; ++i) {
         std::string bytes;
         if (i % 2 == 0) {

@@ -277,8 +277,7 @@ TEST(HostilePeerInProcess, EveryRequestIsSurvivedWithEveryByteWrong) {
                                                   wire::Unwatch{1},
                                                   wire::StatusRequest{}};
     for (const auto& request : requests) {
-        std::string good;
-        wire::encode(wire::Request{5, 0, request}, good);
+        std::string good = wire::encoded(wire::Request{5, 0, request});
         for (std::size_t i = 0; i < good.size(); ++i) {
             for (const char flip : {'\x01', '\x80', '\xff'}) {
                 RawPeer p = RawPeer::greeted(daemon.socket_path());

@@ -91,8 +91,7 @@ std::uint64_t RawPeer::send(wire::RequestMessage message, std::initializer_list<
 std::uint64_t RawPeer::send(wire::RequestMessage message, std::span<const int> fds,
                             std::optional<std::uint64_t> timeout_ms) {
     const std::uint64_t id = next_request_++;
-    std::string bytes;
-    wire::encode(wire::Request{id, timeout_ms, std::move(message)}, bytes);
+    std::string bytes = wire::encoded(wire::Request{id, timeout_ms, std::move(message)});
     send_raw(bytes, fds);
     return id;
 }

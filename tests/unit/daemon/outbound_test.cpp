@@ -128,6 +128,28 @@ TEST_F(OutboundTest, QueuesWhatTheSocketHasNoRoomForAndKeepsTheOrder) {
     EXPECT_TRUE(outbound.idle(a));
 }
 
+TEST_F(OutboundTest, RunThatTheSocketTakesOnlyInPartKeepsItsOrder) {
+    // The last of each step may find no room. How many do, is the kernel's: so steps of all lengths.
+    const auto a = add(1);
+    for (std::uint64_t length = 2; length <= 20; ++length) {
+        Ids expected;
+        while (outbound.idle(a)) {
+            for (std::uint64_t i = 0; i < length; ++i) {
+                expected.push_back(expected.size() + 1);
+                out.send(a, expected.back(), wire::PublishReply{1});
+            }
+            outbound.deliver(out);
+        }
+        Ids got = arrived(a);
+        outbound.writable(a);
+        for (const std::uint64_t id : arrived(a)) {
+            got.push_back(id);
+        }
+        EXPECT_EQ(got, expected);
+        EXPECT_TRUE(outbound.idle(a));
+    }
+}
+
 TEST_F(OutboundTest, AsksOnceForRoom) {
     const auto a = add(1);
     while (outbound.idle(a)) {

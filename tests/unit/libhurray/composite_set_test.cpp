@@ -163,6 +163,17 @@ TEST(CompositeSet, TheBaseOfAnOverlayCoversAllOfIt) {
     EXPECT_EQ(check(kOverlay, {layer(MemberRole::Base, {3, 6}, {0, 0})}), "CompositeOverlayBaseNotSpanning");
 }
 
+// As the format says it: nothing overlaps where it begins or ends, but it does strictly inside.
+TEST(CompositeSet, ABoxOfSizeZeroInsideAnotherOneCounts) {
+    const MemberSample whole = box({4, 6}, {0, 0});
+    for (const std::uint64_t at : {0U, 2U, 4U}) {
+        const MemberSample nothing = box({0, 6}, {at, 0});
+        const std::string expected = at == 2 ? "CompositePartitionOverlap" : "ok";
+        EXPECT_EQ(check(kPartition, {whole, nothing}), expected) << at;
+        EXPECT_EQ(check(kPartition, {nothing, whole}), expected) << at;
+    }
+}
+
 TEST(CompositeSet, AnOverlayHasAtLeastItsBase) { EXPECT_EQ(check(kOverlay, {}), "CompositeOverlayEmpty"); }
 
 // ---- Groups --------------------------------------------------------------------------------------------------------

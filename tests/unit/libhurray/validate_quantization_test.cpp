@@ -135,15 +135,32 @@ TEST(ValidateQuantization, ZeroPointIsAValueOfTheStorageType) {
         return quantization_violation(quantized(type, q, {}));
     };
     const std::string refused = "ZeroPointOutOfRange quantization.zero_point";
-    EXPECT_EQ(with(ElementType::Int8, -128), "");
-    EXPECT_EQ(with(ElementType::Int8, -129), refused);
-    EXPECT_EQ(with(ElementType::UInt8, -1), refused);
-    EXPECT_EQ(with(ElementType::UInt2, 3), "");
-    EXPECT_EQ(with(ElementType::UInt2, 4), refused);
-    EXPECT_EQ(with(ElementType::Int4, 7), "");
-    EXPECT_EQ(with(ElementType::Int4, 8), refused);
-    EXPECT_EQ(with(ElementType::Int32, INT32_MIN), "");
-    EXPECT_EQ(with(ElementType::UInt32, -1), refused);
+    const struct {
+        ElementType type;
+        std::int64_t lowest;
+        std::int64_t highest;
+    } ranges[] = {
+        {ElementType::Int8, -128, 127},
+        {ElementType::UInt8, 0, 255},
+        {ElementType::Int16, -32768, 32767},
+        {ElementType::UInt16, 0, 65535},
+        {ElementType::Int32, INT32_MIN, INT32_MAX},
+        {ElementType::UInt32, 0, INT32_MAX},
+        {ElementType::Int4, -8, 7},
+        {ElementType::UInt4, 0, 15},
+        {ElementType::Int2, -2, 1},
+        {ElementType::UInt2, 0, 3},
+    };
+    for (const auto& range : ranges) {
+        for (const std::int64_t zero_point : {range.lowest - 1, range.lowest, range.highest, range.highest + 1}) {
+            if (zero_point < INT32_MIN || zero_point > INT32_MAX) {
+                continue;  // no field holds it
+            }
+            const bool holds = zero_point >= range.lowest && zero_point <= range.highest;
+            EXPECT_EQ(with(range.type, static_cast<std::int32_t>(zero_point)), holds ? "" : refused)
+                << static_cast<int>(range.type) << ' ' << zero_point;
+        }
+    }
 
     auto q = scheme(QuantizationScheme::PerTensor);
     q.zero_point = -300;

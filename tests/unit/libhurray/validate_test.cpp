@@ -99,6 +99,22 @@ TEST(Validate, GpuBufferNeedsAnAlignmentOf4096ByTheFormatAnd64ByTheBroker) {
     EXPECT_EQ(fault_of(tensor), std::nullopt);
 }
 
+TEST(Validate, OfTheOtherDevicesOnlyHostHexagonAndPrivateOnesMayHaveLessAlignment) {
+    for (const unsigned device : {0x00U, 0x01U, 0x02U, 0x03U, 0x04U, 0x05U, 0x06U, 0x07U, 0x08U, 0xF0U, 0xFEU}) {
+        const auto tag = static_cast<DeviceTag>(device);
+        SampleTensor tensor(ElementType::Float32, {3, 4},
+                            {BufferEntry{48, 64, tag, SyncMode::ProducerSynced, MemoryClass::Standard}});
+        const bool gpu = tag != DeviceTag::Cpu && tag != DeviceTag::Hexagon && device < 0xF0;
+        EXPECT_EQ(fault_of(tensor).has_value(), gpu) << device;
+        EXPECT_EQ(fault_of(tensor, ValidationRules::Sharing), std::nullopt) << device;
+        if (gpu) {  // an empty buffer has no address to be aligned
+            const SampleTensor empty(ElementType::Float32, {0},
+                                     {BufferEntry{0, 1, tag, SyncMode::ProducerSynced, MemoryClass::Standard}});
+            EXPECT_EQ(fault_of(empty), std::nullopt) << device;
+        }
+    }
+}
+
 TEST(Validate, EveryPairOfDeviceAndMemoryClassFollowsTheMatrix) {
     // Rows CPU to OpenCL, columns standard, host-pinned, unified, peer.
     constexpr bool kMatrix[9][4] = {
@@ -160,17 +176,37 @@ TEST(Validate, PrivateTypeBringsItsOwnWidth) {
 
 TEST(Validate, PrivateTypeMayNotContradictItself) {
     SampleTensor tensor(static_cast<ElementType>(0xF1), {5}, {cpu_buffer(15)});
-    ExtensionType type;
-    type.bit_width = 8;
-    type.packing_factor = 1;
-    type.exponent_bits = 3;
-    tensor.view.extension_type = type;
-    EXPECT_EQ(fault_of(tensor), Fault::InvalidExtensionType);
-    type = {};
-    type.bit_width = 12;
-    type.packing_factor = 1;
-    tensor.view.extension_type = type;
-    EXPECT_EQ(fault_of(tensor), Fault::InvalidExtensionType);
+    const auto fault_with = [&](auto change) {
+        ExtensionType type;
+        type.bit_width = 8;
+        type.packing_factor = 1;
+        change(type);
+        tensor.view.extension_type = type;
+        return fault_of(tensor);
+    };
+    const auto refused = std::optional(Fault::InvalidExtensionType);
+    EXPECT_EQ(fault_with([](ExtensionType& t) { t.is_signed = true; }), std::nullopt);
+    EXPECT_EQ(fault_with([](ExtensionType& t) { t.sign_bits = 1; }), refused);
+    EXPECT_EQ(fault_with([](ExtensionType& t) { t.exponent_bits = 3; }), refused);
+    EXPECT_EQ(fault_with([](ExtensionType& t) { t.mantissa_bits = 3; }), refused);
+    EXPECT_EQ(fault_with([](ExtensionType& t) { t.exponent_bias = 1; }), refused);
+    EXPECT_EQ(fault_with([](ExtensionType& t) { t.bit_width = 12; }), refused);
+    const auto real = [&](auto change) {
+        return fault_with([&](ExtensionType& t) {
+            t = {.bit_width = 8,
+                 .packing_factor = 1,
+                 .is_float = true,
+                 .sign_bits = 1,
+                 .exponent_bits = 3,
+                 .mantissa_bits = 4,
+                 .exponent_bias = 3};
+            change(t);
+        });
+    };
+    EXPECT_EQ(real([](ExtensionType&) {}), std::nullopt);
+    EXPECT_EQ(real([](ExtensionType& t) { t.sign_bits = 0; }), std::nullopt);
+    EXPECT_EQ(real([](ExtensionType& t) { t.sign_bits = 2; }), refused);
+    EXPECT_EQ(real([](ExtensionType& t) { t.is_signed = true; }), refused);
 }
 
 }  // namespace

@@ -29,8 +29,7 @@ const CapsuleId kCapsule{1000, id_of(kId)};
 /// Over the wire and back: what arrives of `message`.
 template <class Message>
 Message there_and_back(std::uint64_t request_id, const Message& message, std::size_t fd_count = 0) {
-    std::string bytes = "what was there before";
-    encode(Packet{request_id, message}, bytes);
+    std::string bytes = encoded(Packet{request_id, message});
     auto decoded = decode_packet(as_bytes(bytes), fd_count);
     if (!decoded) {
         ADD_FAILURE() << decoded.error().field << ": " << decoded.error().message;
@@ -42,6 +41,14 @@ Message there_and_back(std::uint64_t request_id, const Message& message, std::si
         return {};
     }
     return std::get<Message>(std::move(decoded->message));
+}
+
+TEST(CodecPacketTest, BufferThatIsUsedAgainHoldsTheLastPacketOnly) {
+    PacketBuffer buffer;
+    encode(Packet{1, ListReply{{}, std::string(2000, 'c')}}, buffer);
+    EXPECT_EQ(buffer.view(), encoded(Packet{1, ListReply{{}, std::string(2000, 'c')}}));
+    encode(Packet{2, Done{}}, buffer);
+    EXPECT_EQ(buffer.view(), encoded(Packet{2, Done{}}));
 }
 
 // ---- What is right arrives -----------------------------------------------------------------------------------------
@@ -118,8 +125,7 @@ TEST(CodecPacketTest, TheLargestAttachReplyFitsAPacket) {
         sent.segments.push_back({UINT64_MAX - i, true, Memory::Reusable, UINT64_MAX, 0});
     }
     sent.placements.assign(kMaxBuffers, {UINT32_MAX, UINT64_MAX});
-    std::string bytes;
-    encode(Packet{UINT64_MAX, sent}, bytes);
+    std::string bytes = encoded(Packet{UINT64_MAX, sent});
     EXPECT_LE(bytes.size(), kMaxPacketBytes);
     EXPECT_TRUE(decode_packet(as_bytes(bytes), kMaxSegments));
 }

@@ -29,8 +29,7 @@ tl::expected<Request, Refusal> decode(const pb::Request& request, std::size_t fd
 
 /// Over the wire and back, with as many descriptors as `request` says.
 Request there_and_back(const Request& request, std::size_t fd_count = 0) {
-    std::string bytes = "what was there before";
-    encode(request, bytes);
+    std::string bytes = encoded(request);
     auto decoded = decode_request(as_bytes(bytes), fd_count);
     if (!decoded) {
         ADD_FAILURE() << decoded.error().error.field << ": " << decoded.error().error.message;
@@ -132,8 +131,7 @@ TEST(CodecRequestTest, TheLargestPublishFitsAPacket) {
     for (std::size_t i = 0; i < kMaxBuffers; ++i) {
         sent.placements.push_back({UINT32_MAX, UINT64_MAX});
     }
-    std::string bytes;
-    encode(Request{UINT64_MAX, UINT64_MAX, sent}, bytes);
+    std::string bytes = encoded(Request{UINT64_MAX, UINT64_MAX, sent});
     EXPECT_LE(bytes.size(), kMaxPacketBytes);
     const auto decoded = decode_request(as_bytes(bytes), kMaxSegments);
     ASSERT_TRUE(decoded) << decoded.error().error.message;
@@ -180,8 +178,7 @@ TEST(CodecRequestTest, ReleaseOfAsManyLeasesAsAllowedFitsAPacket) {
     for (std::size_t i = 0; i < kMaxReleaseLeases; ++i) {
         sent.leases.push_back(UINT64_MAX - i);
     }
-    std::string bytes;
-    encode(Request{UINT64_MAX, UINT64_MAX, sent}, bytes);
+    std::string bytes = encoded(Request{UINT64_MAX, UINT64_MAX, sent});
     EXPECT_LE(bytes.size(), kMaxPacketBytes);
     const auto decoded = decode_request(as_bytes(bytes), 0);
     ASSERT_TRUE(decoded) << decoded.error().error.message;

@@ -337,6 +337,49 @@ TEST_F(PacketSocketTest, AFullQueueIsWouldBlockAndLosesNothing) {
     EXPECT_EQ(send("again"), Sent::Done);
 }
 
+/// Sends them from their end, in one run.
+SentRun send_run(int socket, const std::vector<std::string>& texts) {
+    std::vector<std::span<const std::byte>> packets;
+    for (const std::string& text : texts) {
+        packets.push_back(as_bytes(text));
+    }
+    const auto run = send_packets(socket, packets);
+    EXPECT_TRUE(run) << run.error().message;
+    return run.value_or(SentRun{});
+}
+
+TEST_F(PacketSocketTest, ARunOfPacketsArrivesAsThatManyPacketsInOrder) {
+    const SentRun run = send_run(theirs.get(), {"a", "bb", "ccc"});
+    EXPECT_EQ(run.count, 3U);
+    EXPECT_EQ(run.what, Sent::Done);
+    for (const char* expected : {"a", "bb", "ccc"}) {
+        EXPECT_EQ(text(receive()), expected);
+    }
+    EXPECT_EQ(receive().kind, Received::Kind::WouldBlock);
+}
+
+TEST_F(PacketSocketTest, ARunThatTheQueueHasNoRoomForSaysHowFarItCame) {
+    const std::vector<std::string> three = {"a", "b", "c"};
+    std::size_t sent = 0;
+    SentRun run;
+    do {
+        run = send_run(theirs.get(), three);
+        sent += run.count;
+    } while (run.count == three.size());
+    EXPECT_EQ(run.what, Sent::WouldBlock);
+    for (std::size_t i = 0; i < sent; ++i) {
+        ASSERT_EQ(text(receive()), three[i % three.size()]);
+    }
+    EXPECT_EQ(receive().kind, Received::Kind::WouldBlock);
+}
+
+TEST_F(PacketSocketTest, ARunToAPeerThatLeftIsGone) {
+    ours.reset();
+    const SentRun run = send_run(theirs.get(), {"a", "b"});
+    EXPECT_EQ(run.count, 0U);
+    EXPECT_EQ(run.what, Sent::Gone);
+}
+
 TEST_F(PacketSocketTest, SendingToAPeerThatLeftIsGoneAndRaisesNoSignal) {
     ASSERT_EQ(send("still here"), Sent::Done);
     theirs.reset();

@@ -28,24 +28,24 @@ class SegmentCheckTest : public DescriptorTest {};
 
 TEST_F(SegmentCheckTest, AReservedMemfdWithTheReusableSealsIsReusableMemory) {
     const UniqueFd fd = make_memfd(kSize, kReusable);
-    EXPECT_TRUE(check_segment(fd.get(), segment_of(kSize), "s"));
+    EXPECT_TRUE(check_segment(fd.get(), segment_of(kSize), {"s"}));
 }
 
 TEST_F(SegmentCheckTest, AReservedMemfdWithTheImmutableSealsIsImmutableMemory) {
     const UniqueFd fd = make_memfd(kSize, kImmutable);
-    EXPECT_TRUE(check_segment(fd.get(), segment_of(kSize, Memory::Immutable), "s"));
+    EXPECT_TRUE(check_segment(fd.get(), segment_of(kSize, Memory::Immutable), {"s"}));
 }
 
 TEST_F(SegmentCheckTest, ASizeThatIsNoMultipleOfAPageIsFine) {
     const UniqueFd fd = make_memfd(5001, kReusable);
-    EXPECT_TRUE(check_segment(fd.get(), segment_of(5001), "s"));
+    EXPECT_TRUE(check_segment(fd.get(), segment_of(5001), {"s"}));
 }
 
 TEST_F(SegmentCheckTest, AReadOnlyDescriptorIsAsGoodAsAReadWriteOne) {
     const UniqueFd fd = make_memfd(kSize, kReusable);
     const std::string link = "/proc/self/fd/" + std::to_string(fd.get());
     const UniqueFd read_only = owned(::open(link.c_str(), O_RDONLY | O_CLOEXEC), "open");
-    EXPECT_TRUE(check_segment(read_only.get(), segment_of(kSize), "s"));
+    EXPECT_TRUE(check_segment(read_only.get(), segment_of(kSize), {"s"}));
 }
 
 TEST_F(SegmentCheckTest, TheExecSealOnTopDoesNoHarm) {
@@ -55,11 +55,11 @@ TEST_F(SegmentCheckTest, TheExecSealOnTopDoesNoHarm) {
     }
     ::close(probe);
     const UniqueFd fd = make_memfd(kSize, kReusable, Sparse::No, MFD_CLOEXEC | MFD_NOEXEC_SEAL);
-    EXPECT_TRUE(check_segment(fd.get(), segment_of(kSize), "s"));
+    EXPECT_TRUE(check_segment(fd.get(), segment_of(kSize), {"s"}));
 }
 
 TEST_F(SegmentCheckTest, AClosedDescriptorIsRefused) {
-    const auto checked = check_segment(-1, segment_of(kSize), "publish.segments[2]");
+    const auto checked = check_segment(-1, segment_of(kSize), {"publish.segments", 2});
     ASSERT_FALSE(checked);
     expect_error(checked.error(), Errc::InvalidArgument, "publish.segments[2]", "closed or was opened with O_PATH");
     EXPECT_EQ(checked.error().os_error, EBADF);
@@ -67,14 +67,14 @@ TEST_F(SegmentCheckTest, AClosedDescriptorIsRefused) {
 
 TEST_F(SegmentCheckTest, ASegmentOfNoBytesIsRefused) {
     const UniqueFd fd = make_memfd(0, kReusable);
-    const auto checked = check_segment(fd.get(), segment_of(0), "s");
+    const auto checked = check_segment(fd.get(), segment_of(0), {"s"});
     ASSERT_FALSE(checked);
     expect_error(checked.error(), Errc::InvalidArgument, "s.size", "0 bytes");
 }
 
 TEST_F(SegmentCheckTest, MemoryThatIsNotBuiltYetIsUnsupportedWhateverTheDescriptor) {
     for (const Memory memory : {Memory::Dmabuf, Memory::GpuLegacy, Memory::GpuVmm, Memory::GpuPool}) {
-        const auto checked = check_segment(-1, segment_of(kSize, memory), "s");
+        const auto checked = check_segment(-1, segment_of(kSize, memory), {"s"});
         ASSERT_FALSE(checked);
         expect_error(checked.error(), Errc::Unsupported, "s.memory", "not built yet");
     }
@@ -95,7 +95,7 @@ class ImpostorTest : public DescriptorTest, public ::testing::WithParamInterface
 
 TEST_P(ImpostorTest, IsRefusedWithWhatWasFound) {
     const UniqueFd fd = GetParam().make();
-    const auto checked = check_segment(fd.get(), segment_of(kSize, GetParam().claimed), "publish.segments[3]");
+    const auto checked = check_segment(fd.get(), segment_of(kSize, GetParam().claimed), {"publish.segments", 3});
     ASSERT_FALSE(checked);
     expect_error(checked.error(), Errc::InvalidArgument, std::string("publish.segments[3]") + GetParam().field,
                  GetParam().words);
@@ -186,7 +186,7 @@ TEST(SegmentIdentityTest, OneFileUnderTwoNumbersIsRefusedHoweverItWasOpened) {
     const UniqueFd two = make_memfd(kSize, kReusable);
     const UniqueFd duplicate(::fcntl(one.get(), F_DUPFD_CLOEXEC, 0));
     const UniqueFd opened(::open(("/proc/self/fd/" + std::to_string(one.get())).c_str(), O_RDONLY | O_CLOEXEC));
-    const auto identity = [](const UniqueFd& fd) { return check_segment(fd.get(), segment_of(kSize), "s").value(); };
+    const auto identity = [](const UniqueFd& fd) { return check_segment(fd.get(), segment_of(kSize), {"s"}).value(); };
     EXPECT_TRUE(check_distinct({}, "publish"));
     EXPECT_TRUE(check_distinct({identity(one), identity(two)}, "publish"));
     for (const UniqueFd* again : {&one, &duplicate, &opened}) {
