@@ -103,6 +103,7 @@ Result<Publisher::Published> Publisher::publish(Connection& connection, std::spa
     message.name = terms.name;
     message.descriptor.assign(reinterpret_cast<const char*>(descriptor.data()), descriptor.size());
     message.placements = std::move(*placements);
+    message.group = terms.group;
 
     Published published;
     published.capsule = {connection.uid(), *id};
@@ -128,16 +129,20 @@ Result<Publisher::Published> Publisher::publish(Connection& connection, std::spa
     {
         // On the books before it is sent: what the daemon says of it may be read by another thread.
         const std::lock_guard lock(mutex_);
-        capsules_.emplace(*id, Capsule{published.capsule, terms, 0, published.byte_size, false, block, {}});
+        capsules_.emplace(*id, Capsule{published.capsule, terms, false, 0, published.byte_size, false, block, {}});
     }
-    options.on_reply = [this, &id, &block](const wire::PacketMessage& reply) {
+    options.on_reply = [this, &id, &block, &terms](const wire::PacketMessage& reply) {
         if (const auto* answer = std::get_if<wire::PublishReply>(&reply)) {
             if (block != nullptr) {
                 block->segment().is_known = true;  // before anything of the capsule's end is read
             }
             const std::lock_guard lock(mutex_);
             if (const auto found = capsules_.find(*id); found != capsules_.end()) {
+                found->second.answered = true;
                 found->second.version = answer->version;
+            }
+            if (const auto group = groups_.find(terms.group); group != groups_.end()) {
+                group->second.push_back(*id);
             }
         }
     };
@@ -162,6 +167,77 @@ Result<Publisher::Published> Publisher::publish(Connection& connection, std::spa
         return fail(std::move(reply.error()));
     }
     return fail(Errc::Protocol, "hurrayd answered a publish with something else");
+}
+
+Result<std::uint64_t> Publisher::begin_group(Connection& connection) {
+    std::uint64_t number = 0;
+    {
+        const std::lock_guard lock(mutex_);
+        number = ++last_group_;
+    }
+    Connection::CallOptions options;
+    options.interruptible = false;
+    const auto reply = connection.call(wire::Group{number, wire::Group::Action::Begin}, options);
+    if (!reply) {
+        return fail(reply.error());
+    }
+    if (!std::holds_alternative<wire::GroupReply>(reply->message)) {
+        return fail(Errc::Protocol, "hurrayd answered the beginning of a group with something else");
+    }
+    const std::lock_guard lock(mutex_);
+    groups_.try_emplace(number);
+    return number;
+}
+
+Result<void> Publisher::commit_group(Connection& connection, std::uint64_t group) {
+    bool all_known = false;
+    Connection::CallOptions options;
+    options.interruptible = false;  // as a publish
+    options.on_reply = [this, group, &all_known](const wire::PacketMessage& reply) {
+        const auto* answer = std::get_if<wire::GroupReply>(&reply);
+        const std::lock_guard lock(mutex_);
+        const auto staged = groups_.find(group);
+        if (answer == nullptr || staged == groups_.end() || staged->second.size() != answer->versions.size()) {
+            return;
+        }
+        all_known = true;
+        for (std::size_t i = 0; i < answer->versions.size(); ++i) {
+            if (const auto found = capsules_.find(staged->second[i]); found != capsules_.end()) {
+                found->second.version = answer->versions[i];
+            }
+        }
+        groups_.erase(staged);
+    };
+    const auto reply = connection.call(wire::Group{group, wire::Group::Action::Commit}, options);
+    if (!reply) {
+        return fail(reply.error());
+    }
+    if (!all_known) {
+        return fail(Errc::Protocol,
+                    "hurrayd answered the commit of a group with something else than its members' versions");
+    }
+    return {};
+}
+
+Result<void> Publisher::abort_group(Connection& connection, std::uint64_t group) {
+    {
+        const std::lock_guard lock(mutex_);
+        groups_.erase(group);  // its members end one by one as the daemon says so
+    }
+    Connection::CallOptions options;
+    options.interruptible = false;
+    const auto reply = connection.call(wire::Group{group, wire::Group::Action::Abort}, options);
+    return reply ? Result<void>() : fail(reply.error());
+}
+
+Result<Publisher::Published> Publisher::find(const wire::CapsuleId& capsule) {
+    const std::lock_guard lock(mutex_);
+    const auto found = capsules_.find(capsule.id);
+    if (found == capsules_.end() || !found->second.answered || found->second.id != capsule) {
+        return fail(Errc::NotFound, "this client has published no such capsule, or it has ended");
+    }
+    const Capsule& known = found->second;
+    return Published{known.id, known.version, known.byte_size, known.open.size(), known.retired};
 }
 
 void Publisher::on_lease(const wire::LeaseEvent& event, std::vector<Notice>& notices) {
@@ -263,10 +339,13 @@ void Publisher::on_ended(const wire::Ended& event, std::vector<Notice>& notices)
     {
         const std::lock_guard lock(mutex_);
         const auto found = capsules_.find(event.capsule.id);
-        if (found == capsules_.end() || found->second.version == 0) {
+        if (found == capsules_.end() || !found->second.answered) {
             return;
         }
         node = capsules_.extract(found);
+        if (const auto group = groups_.find(node.mapped().terms.group); group != groups_.end()) {
+            std::erase(group->second, event.capsule.id);  // withdrawn while it was staged
+        }
     }
     const bool all_released = node.mapped().open.empty();
     close_all(node.mapped(), notices);
@@ -279,10 +358,11 @@ void Publisher::on_connection_lost(std::vector<Notice>& notices) {
         const std::lock_guard lock(mutex_);
         for (auto next = capsules_.begin(); next != capsules_.end();) {
             const auto capsule = next++;
-            if (capsule->second.version != 0) {  // else its publish was not answered: the one who waits for it is told
+            if (capsule->second.answered) {  // else its publish was not answered: the one who waits for it is told
                 ended.insert(capsules_.extract(capsule));
             }
         }
+        groups_.clear();
     }
     for (auto& [id, capsule] : ended) {
         close_all(capsule, notices);
@@ -305,6 +385,7 @@ void Publisher::clear() {
     Capsules forgotten;  // their memory goes without the lock
     const std::lock_guard lock(mutex_);
     forgotten.swap(capsules_);
+    groups_.clear();
 }
 
 std::pair<std::size_t, std::uint64_t> Publisher::totals() {

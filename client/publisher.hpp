@@ -1,7 +1,9 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -23,7 +25,8 @@ namespace hurray::client {
 
 /// What a producer wants to be told of one capsule.
 struct PublishTerms {
-    std::string name;  ///< empty: by id only
+    std::string name;         ///< empty: by id only
+    std::uint64_t group = 0;  ///< 0: none, it is there at once
     bool tell_opened = false;
     HurrayEventFn on_event = nullptr;
     void* context = nullptr;
@@ -42,8 +45,10 @@ class Publisher {
 
     struct Published {
         wire::CapsuleId capsule;
-        std::uint64_t version = 0;
+        std::uint64_t version = 0;  ///< 0: staged in its group
         std::uint64_t byte_size = 0;
+        std::size_t leases = 0;  ///< open ones
+        bool retired = false;
     };
 
     /// Checks the descriptor against the allocation, and publishes. On success the memory belongs to the capsule.
@@ -51,6 +56,18 @@ class Publisher {
     /// If the connection ends before the answer, `allocation.maybe_published` is set, and its memory is never used again.
     [[nodiscard]] Result<Published> publish(Connection& connection, std::span<const std::uint8_t> descriptor,
                                             Allocation& allocation, const PublishTerms& terms);
+
+    /// A number for publications that are to be there all at once. Fails: what the daemon says.
+    [[nodiscard]] Result<std::uint64_t> begin_group(Connection& connection);
+    /// Makes all of a group visible, or none of it. A refused commit leaves the group as it is.
+    /// Fails: NotFound  no such group; AlreadyExists  a member's name is another user's by now. If the connection ends or is
+    /// closed before the answer, the group may have been committed.
+    [[nodiscard]] Result<void> commit_group(Connection& connection, std::uint64_t group);
+    /// Lets go of all of a group: each member ends.
+    [[nodiscard]] Result<void> abort_group(Connection& connection, std::uint64_t group);
+
+    /// A capsule of this session that has not ended. Fails: NotFound.
+    [[nodiscard]] Result<Published> find(const wire::CapsuleId& capsule);
 
     void on_lease(const wire::LeaseEvent& event, std::vector<Notice>& notices);
     void on_retired(const wire::Retired& event);
@@ -70,7 +87,8 @@ class Publisher {
     struct Capsule {
         wire::CapsuleId id;
         PublishTerms terms;
-        std::uint64_t version = 0;
+        bool answered = false;      ///< its publish was
+        std::uint64_t version = 0;  ///< 0: not answered, or staged
         std::uint64_t byte_size = 0;
         bool retired = false;
         std::shared_ptr<Block> block;  ///< null if it has no byte
@@ -89,6 +107,9 @@ class Publisher {
     const std::shared_ptr<SegmentPool> pool_;
     std::mutex mutex_;
     Capsules capsules_;
+    /// Open groups: what is staged in them, in the order in which the daemon has answered, which is that of its versions.
+    std::map<std::uint64_t, std::vector<wire::Id16>> groups_;
+    std::uint64_t last_group_ = 0;
     std::array<wire::Id16, 16> random_{};  ///< 256 bytes: what getrandom gives without being interrupted
     std::size_t random_left_ = 0;
 };

@@ -93,6 +93,7 @@ hurray::Result<void> Dispatcher::handle(Peer& peer, std::span<const std::byte> p
         void operator()(const wire::List& list) const { self.registry_.list(peer.number, id, list, out); }
         void operator()(const wire::Watch& watch) const { self.registry_.watch(peer.number, id, watch, out); }
         void operator()(const wire::Unwatch& unwatch) const { self.registry_.unwatch(peer.number, id, unwatch, out); }
+        void operator()(const wire::Group& group) const { self.registry_.group(peer.number, id, group, out); }
         void operator()(const wire::StatusRequest&) const {
             self.registry_.status(peer.number, id, kVersion, now_ms - self.started_ms_, now_ms, out);
         }

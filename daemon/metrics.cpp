@@ -22,7 +22,7 @@ constexpr std::array kExpectedErrors = {Errc::NotFound,        Errc::AlreadyExis
                                         Errc::InvalidArgument, Errc::Closed};
 constexpr auto kExpectedLimits = std::to_array<std::string_view>(
     {"limits.descriptors", "quota.user.clients", "quota.user.waiting", "quota.user.reservations", "quota.user.bytes",
-     "quota.bytes", "packet_bytes", "descriptor_bytes"});
+     "quota.bytes", "packet_bytes", "descriptor_bytes", "group_members", "open_groups"});
 
 void append_number(std::string& text, auto number) {
     std::array<char, 32> digits{};
@@ -104,6 +104,7 @@ std::string expose(const Metrics& metrics) {
     one("hurray_clients", Gauge, "Clients that have said Hello.", totals.clients);
     one("hurray_connections", Gauge, "Open connections, with those that have not said Hello yet.", metrics.connections);
     one("hurray_capsules", Gauge, "Capsules, retired ones that are still held included.", totals.capsules);
+    one("hurray_staged_capsules", Gauge, "Of them, those in groups that have not been committed.", totals.staged);
     one("hurray_names", Gauge, "Names with a living version.", totals.names);
     one("hurray_segment_bytes", Gauge, "Size of the shared memory segments that are kept for producers and capsules.",
         totals.bytes);

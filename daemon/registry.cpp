@@ -33,8 +33,12 @@ constexpr std::size_t kMaxKeptBack = 1024;
 /// Leases, capsules and watches of sessions that have ended that are dealt with at a time: each may set off a packet, so this
 /// keeps everybody else waiting for about half a millisecond.
 constexpr std::size_t kEndingPiece = 256;
-/// Users that fit a StatusReply beside what is being written (16,000 bytes): 10 uses of up to 32 bytes each.
-constexpr std::size_t kStatusUsers = 144;
+/// What watchers are told at a time after a commit: each may be a packet, as above.
+constexpr std::size_t kAnnouncementPiece = 256;
+/// Users that fit a StatusReply beside what is being written (16,000 bytes): 11 uses of up to 32 bytes each.
+constexpr std::size_t kStatusUsers = 132;
+/// What a publish may have to announce: the end of the version before, and its own.
+constexpr std::size_t kPublishEvents = 2;
 
 Error refusal(Errc code, std::string field, std::string message) {
     return {code, std::move(message), std::move(field)};
@@ -194,6 +198,16 @@ bool Registry::continue_ending(Session& ended, std::size_t& budget, Outbox& out)
         }
         close_lease(ended.lease_order.front(), wire::LeaseEvent::What::Lost, out);
     }
+    for (; !ended.groups.empty(); --budget) {
+        Group& group = ended.groups.begin()->second;
+        for (; budget != 0 && !group.members.empty(); --budget) {
+            end(group.members.front(), out);
+        }
+        if (budget == 0) {
+            return false;
+        }
+        ended.groups.erase(ended.groups.begin());
+    }
     for (; !ended.capsules.empty(); --budget) {
         Capsule& capsule = ended.capsules.front();
         for (; budget != 0 && !capsule.leases.empty(); --budget) {
@@ -211,9 +225,10 @@ bool Registry::continue_ending(Session& ended, std::size_t& budget, Outbox& out)
         capsule.producer = nullptr;
         if (!capsule.retired) {
             retire(capsule);
-            tell_watchers(What::ProducerLost, capsule.id, capsule.name->first, capsule.version, capsule.id.uid, out);
+            announce(What::ProducerLost, capsule);
         }
         end_if_unused(capsule, out);
+        tell_watchers(1, out);
     }
     for (; !ended.segments.empty(); --budget) {
         if (budget == 0) {
@@ -233,15 +248,21 @@ Registry::Session* Registry::live_producer(const Capsule& capsule) noexcept {
 }
 
 bool Registry::is_attachable(const Capsule& capsule) noexcept {
-    return !capsule.retired && live_producer(capsule) != nullptr;
+    return !capsule.retired && capsule.group == nullptr && live_producer(capsule) != nullptr;
 }
 
 // ---- Publish --------------------------------------------------------------------------------------------------------
 
+/// Whether `name` is nobody's, or one that `producer` may publish under.
+bool Registry::may_publish(const Session& producer, const std::string& name) const {
+    const auto known = names_.find(name);
+    return name.empty() || known == names_.end() || known->second.owner == producer.identity.uid ||
+           producer.identity.is_root;
+}
+
 void Registry::publish(SessionNumber from, std::uint64_t request_id, Publication publication, Outbox& out) {
     Session& producer = session(from);
     const wire::CapsuleId id{producer.identity.uid, publication.request.capsule};
-    const std::string& wanted_name = publication.request.name;
     const auto drop_brought = [&] {
         for (const BroughtSegment& brought : publication.brought) {
             if (brought.number != SegmentNumber{}) {
@@ -249,100 +270,102 @@ void Registry::publish(SessionNumber from, std::uint64_t request_id, Publication
             }
         }
     };
+    const auto refuse = [&](Error error) {
+        drop_brought();
+        out.send(from, request_id, std::move(error));
+    };
 
     if (const auto known = capsules_.find(id); known != capsules_.end()) {
         const Capsule& capsule = known->second;
         const wire::Publish& before = capsule.published;
         const wire::Publish& now = publication.request;
-        drop_brought();
-        if (capsule.producer == &producer && capsule.name->first == now.name && before.descriptor == now.descriptor &&
-            before.segments == now.segments && before.placements == now.placements) {
-            out.send(from, request_id, wire::PublishReply{capsule.version});
-        } else {
-            out.send(from, request_id,
-                     refusal(Errc::AlreadyExists, "publish.capsule", "a capsule with this id was published before"));
+        const std::string& name = capsule.group != nullptr ? before.name : capsule.name->first;
+        if (capsule.producer != &producer || name != now.name || before.descriptor != now.descriptor ||
+            before.segments != now.segments || before.placements != now.placements || before.group != now.group) {
+            refuse(refusal(Errc::AlreadyExists, "publish.capsule", "a capsule with this id was published before"));
+            return;
         }
+        drop_brought();
+        out.send(from, request_id, wire::PublishReply{capsule.version});
         return;
     }
-    auto name = names_.find(wanted_name);
-    if (name != names_.end() && !wanted_name.empty() && name->second.owner != producer.identity.uid &&
-        !producer.identity.is_root) {
-        drop_brought();
-        out.send(from, request_id,
-                 refusal(Errc::AlreadyExists, "publish.name",
-                         "the name \"" + wanted_name + "\" belongs to another user while a version of it lives"));
+    Group* group = nullptr;
+    if (publication.request.group != 0) {
+        auto joined = group_for(producer, publication.request);
+        if (!joined) {
+            refuse(std::move(joined.error()));
+            return;
+        }
+        group = *joined;
+    }
+    if (const std::string& name = publication.request.name; !may_publish(producer, name)) {
+        refuse(refusal(Errc::AlreadyExists, "publish.name",
+                       "the name \"" + name + "\" belongs to another user while a version of it lives"));
         return;
     }
     if (auto checked = check_segments(producer, publication); !checked) {
-        drop_brought();
-        out.send(from, request_id, std::move(checked.error()));
+        refuse(std::move(checked.error()));
         return;
     }
 
     // From here on nothing is refused.
-    const std::size_t first = out.packets.size();
-    if (name == names_.end()) {
-        name = names_.try_emplace(wanted_name).first;
-        name->second.owner = producer.identity.uid;
-        if (!wanted_name.empty()) {
-            ++count(name->second.owner).names;
-        }
+    Capsule& capsule = add(producer, std::move(publication), out);
+    if (group != nullptr) {
+        stage(capsule, *group);
+        out.send(from, request_id, wire::PublishReply{0});
+    } else {
+        producer.capsules.push_back(capsule);
+        const std::size_t first = out.packets.size();
+        make_visible(capsule, out);
+        out.send_after(first, from, request_id, wire::PublishReply{capsule.version});
+        serve_waiters(capsule, out);
     }
+    tell_watchers(kPublishEvents, out);
+}
+
+/// A new capsule on the books, which nobody sees yet.
+Registry::Capsule& Registry::add(Session& producer, Publication publication, Outbox& out) {
+    const wire::CapsuleId id{producer.identity.uid, publication.request.capsule};
     Capsule& capsule = capsules_.try_emplace(id).first->second;
     capsule.id = id;
-    capsule.name = name;
-    capsule.version = next_version_++;
     capsule.access = {producer.identity.gid, kDefaultMode};
     capsule.pid = producer.identity.pid;
     capsule.producer = &producer;
     capsule.segments = take_segments(producer, publication, out);
     capsule.published = std::move(publication.request);
-    capsule.published.name.clear();
     capsule.buffer_bytes = publication.buffer_bytes;
-    producer.capsules.push_back(capsule);
+    ++count(id.uid).capsules;
+    return capsule;
+}
+
+/// Gives it its version and makes it what is attached under its name. Who published the version before is told, and what there
+/// is to tell watchers is announced.
+void Registry::make_visible(Capsule& capsule, Outbox& out) {
+    const auto [name, fresh] = names_.try_emplace(std::exchange(capsule.published.name, {}));
+    if (fresh) {
+        name->second.owner = capsule.id.uid;
+        if (!name->first.empty()) {
+            ++count(name->second.owner).names;
+        }
+    }
+    capsule.name = name;
+    capsule.version = next_version_++;
+    ++history_.published;
     name->second.versions.emplace_hint(name->second.versions.end(), capsule.version, &capsule);
     const std::pair<std::string_view, std::uint64_t> place{name->first, capsule.version};
-    shelves_[id.uid].emplace(place, &capsule);
+    shelves_[capsule.id.uid].emplace(place, &capsule);
     everything_.emplace(place, &capsule);
-    Totals& use = count(id.uid);
-    ++use.capsules;
-    ++history_.published;
-
-    std::optional<wire::Watched> retired;
     if (!name->first.empty()) {
-        if (Capsule* old = std::exchange(name->second.current, nullptr)) {
-            retired = wire::Watched{0, What::Retired, old->id, name->first, old->version};
+        if (Capsule* old = std::exchange(name->second.current, &capsule)) {
             old->retired = true;
+            announce(What::Retired, *old);
             if (Session* told = live_producer(*old)) {
                 out.send(told->number, 0, wire::Retired{old->id});
             }
             end_if_unused(*old, out);
         }
-        name->second.current = &capsule;
     }
-    out.send_after(first, from, request_id, wire::PublishReply{capsule.version});
-
-    if (!name->first.empty()) {
-        if (const auto waiters = waiting_for_name_.find(name->first); waiters != waiting_for_name_.end()) {
-            serve_waiters(waiters->second, capsule, out);
-        }
-    }
-    if (const auto waiters = waiting_for_id_.find(id); waiters != waiting_for_id_.end()) {
-        serve_waiters(waiters->second, capsule, out);
-    }
-    // Whoever still waits for exactly this version, under another name or unseen, waits in vain.
-    for (auto exact = exact_waiters_.find(capsule.version); exact != exact_waiters_.end();
-         exact = exact_waiters_.find(capsule.version)) {
-        Waiter& waiter = *exact->second;
-        out.send(waiter.session->number, waiter.request_id,
-                 refusal(Errc::NotFound, "attach.version", absence_of(waiter.attach) + " can come any more"));
-        remove_waiter(waiter);
-    }
-
-    if (retired) {
-        tell_watchers(What::Retired, retired->capsule, retired->name, retired->version, retired->capsule.uid, out);
-    }
-    tell_watchers(What::Published, id, name->first, capsule.version, id.uid, out);
+    announce(What::Published, capsule);
 }
 
 void Registry::retire(Capsule& capsule) noexcept {
@@ -353,9 +376,13 @@ void Registry::retire(Capsule& capsule) noexcept {
 }
 
 void Registry::end_if_unused(Capsule& capsule, Outbox& out) {
-    if (!capsule.retired || capsule.open_leases != 0) {
-        return;
+    if (capsule.retired && capsule.open_leases == 0) {
+        end(capsule, out);
     }
+}
+
+/// Forgets a capsule that nobody holds, or that is staged.
+void Registry::end(Capsule& capsule, Outbox& out) {
     if (Session* told = live_producer(capsule)) {
         out.send(told->number, 0, wire::Ended{capsule.id, !capsule.lost_lease});
     }
@@ -366,6 +393,12 @@ void Registry::end_if_unused(Capsule& capsule, Outbox& out) {
 
     const std::uint32_t uid = capsule.id.uid;
     --count(uid).capsules;
+    if (capsule.group != nullptr) {
+        unstage(capsule);
+        capsules_.erase(wire::CapsuleId{capsule.id});  // a copy: the key must outlive the entry
+        forget_if_zero(uid);
+        return;
+    }
     const auto name = capsule.name;
     const std::pair<std::string_view, std::uint64_t> place{name->first, capsule.version};
     everything_.erase(place);
@@ -373,7 +406,7 @@ void Registry::end_if_unused(Capsule& capsule, Outbox& out) {
         shelves_.erase(shelf);
     }
     name->second.versions.erase(capsule.version);
-    capsules_.erase(wire::CapsuleId{capsule.id});  // a copy: the key must outlive the entry
+    capsules_.erase(wire::CapsuleId{capsule.id});
     if (name->second.versions.empty()) {
         const std::uint32_t owner = name->second.owner;
         if (!name->first.empty()) {
@@ -404,7 +437,7 @@ Registry::Found Registry::find(const Session& viewer, const wire::Attach& attach
     Capsule* candidate = nullptr;
     if (const auto* id = std::get_if<wire::CapsuleId>(&attach.what)) {
         const auto known = capsules_.find(*id);
-        if (known != capsules_.end() && sees(viewer, known->second)) {
+        if (known != capsules_.end() && known->second.group == nullptr && sees(viewer, known->second)) {
             // An id has one version for ever: what is not right now never will be.
             const bool good = is_attachable(known->second) && satisfies(known->second, attach);
             return good ? Found{State::Here, &known->second} : Found{State::Never, nullptr};
@@ -535,6 +568,26 @@ wire::AttachReply Registry::reply_for(const Capsule& capsule) {
     return reply;
 }
 
+/// Answers the attaches that waited for a capsule that has become visible.
+void Registry::serve_waiters(Capsule& capsule, Outbox& out) {
+    if (!capsule.name->first.empty()) {
+        if (const auto waiters = waiting_for_name_.find(capsule.name->first); waiters != waiting_for_name_.end()) {
+            serve_waiters(waiters->second, capsule, out);
+        }
+    }
+    if (const auto waiters = waiting_for_id_.find(capsule.id); waiters != waiting_for_id_.end()) {
+        serve_waiters(waiters->second, capsule, out);
+    }
+    // Whoever still waits for exactly this version, under another name or unseen, waits in vain.
+    for (auto exact = exact_waiters_.find(capsule.version); exact != exact_waiters_.end();
+         exact = exact_waiters_.find(capsule.version)) {
+        Waiter& waiter = *exact->second;
+        out.send(waiter.session->number, waiter.request_id,
+                 refusal(Errc::NotFound, "attach.version", absence_of(waiter.attach) + " can come any more"));
+        remove_waiter(waiter);
+    }
+}
+
 void Registry::serve_waiters(WaiterList& waiters, Capsule& capsule, Outbox& out) {
     // The last removal destroys the list itself, hence the look ahead.
     for (auto next = waiters.begin(); next != waiters.end();) {
@@ -642,7 +695,8 @@ void Registry::release(SessionNumber from, std::uint64_t request_id, const wire:
 void Registry::withdraw(SessionNumber from, std::uint64_t request_id, const wire::Withdraw& withdraw, Outbox& out) {
     Session& asker = session(from);
     const auto known = capsules_.find(withdraw.capsule);
-    if (known == capsules_.end() || !sees(asker, known->second)) {
+    if (known == capsules_.end() || !sees(asker, known->second) ||
+        (known->second.group != nullptr && known->second.producer != &asker)) {
         out.send(from, request_id, refusal(Errc::NotFound, "withdraw.capsule", "no such capsule"));
         return;
     }
@@ -652,14 +706,19 @@ void Registry::withdraw(SessionNumber from, std::uint64_t request_id, const wire
         return;
     }
     const std::size_t first = out.packets.size();
-    const wire::Watched retired{0, What::Retired, capsule.id, capsule.name->first, capsule.version};
+    if (capsule.group != nullptr) {
+        end(capsule, out);
+        out.send_after(first, from, request_id, wire::Done{});
+        return;
+    }
+    announce(What::Retired, capsule);
     retire(capsule);
     if (Session* told = live_producer(capsule); told != nullptr && told != &asker) {
         out.send(told->number, 0, wire::Retired{capsule.id});
     }
     end_if_unused(capsule, out);
     out.send_after(first, from, request_id, wire::Done{});
-    tell_watchers(What::Retired, retired.capsule, retired.name, retired.version, retired.capsule.uid, out);
+    tell_watchers(1, out);
 }
 
 // ---- List, watch, status --------------------------------------------------------------------------------------------
@@ -740,8 +799,7 @@ void Registry::watch(SessionNumber from, std::uint64_t request_id, const wire::W
     ++watcher.snapshots;
     ++count(watcher.identity.uid).watches;
     out.send(from, request_id, wire::Done{});
-    std::size_t budget = kSnapshotPackets;
-    continue_snapshot(added, budget, out);
+    continue_snapshots(from, out);
 }
 
 bool Registry::has_snapshots(SessionNumber number) const noexcept {
@@ -750,6 +808,10 @@ bool Registry::has_snapshots(SessionNumber number) const noexcept {
 }
 
 void Registry::continue_snapshots(SessionNumber number, Outbox& out) {
+    // A snapshot shows what is. Changes that are still to be told belong before what it shows next.
+    if (has_announcements()) {
+        return;
+    }
     Session& watcher = session(number);
     std::size_t budget = kSnapshotPackets;
     for (auto& [watch_number, watch] : watcher.watches) {
@@ -820,11 +882,31 @@ void Registry::remove_watch(Session& watcher, std::map<std::uint64_t, Watch>::it
     watcher.watches.erase(watch);
 }
 
-void Registry::tell_watchers(What what, const wire::CapsuleId& id, std::string_view name, std::uint64_t version,
-                             std::uint32_t owner_uid, Outbox& out) {
-    if (watches_.empty()) {
-        return;
+/// Puts an event of `capsule` behind those that watchers are still to be told.
+void Registry::announce(What what, const Capsule& capsule) {
+    if (!watches_.empty()) {
+        announcements_.push_back({0, what, capsule.id, capsule.name->first, capsule.version});
     }
+}
+
+/// Tells the next `events` of what is announced: as many as this step may have added, so that they don't pile up.
+void Registry::tell_watchers(std::size_t events, Outbox& out) {
+    for (; events != 0 && has_announcements(); --events) {
+        tell_next(out);
+    }
+}
+
+void Registry::continue_announcements(Outbox& out) {
+    for (std::size_t told = 0; told < kAnnouncementPiece && has_announcements();) {
+        told += 1 + tell_next(out);
+    }
+}
+
+/// Tells the next event to whoever watches for it. Returns how many that are.
+std::size_t Registry::tell_next(Outbox& out) {
+    const wire::Watched event = std::move(announcements_.front());
+    announcements_.pop_front();
+    std::size_t told = 0;
     const auto tell = [&](std::string_view pattern) {
         const auto list = watches_.find(std::string(pattern));
         if (list == watches_.end()) {
@@ -832,11 +914,13 @@ void Registry::tell_watchers(What what, const wire::CapsuleId& id, std::string_v
         }
         for (Watch& watch : list->second) {
             const Identity& watcher = watch.session->identity;
-            if (watcher.is_root || watcher.uid == owner_uid) {
-                tell_watch(watch, {watch.number, what, id, std::string(name), version}, out);
+            if (watcher.is_root || watcher.uid == event.capsule.uid) {
+                tell_watch(watch, {watch.number, event.what, event.capsule, event.name, event.version}, out);
+                ++told;
             }
         }
     };
+    const std::string_view name = event.name;
     tell({});
     for (std::size_t slash = name.find('/'); slash != std::string_view::npos; slash = name.find('/', slash + 1)) {
         tell(name.substr(0, slash + 1));
@@ -844,6 +928,7 @@ void Registry::tell_watchers(What what, const wire::CapsuleId& id, std::string_v
     if (!name.empty()) {
         tell(name);
     }
+    return told;
 }
 
 void Registry::tell_watch(Watch& watch, wire::Watched event, Outbox& out) {
@@ -868,9 +953,10 @@ void Registry::status(SessionNumber from, std::uint64_t request_id, std::string_
     wire::StatusReply reply;
     const auto add = [&](std::uint32_t uid, const Totals& use) {
         const std::uint64_t others = use.clients - (uid == asker.uid ? 1 : 0);
-        const std::array<wire::Use, 10> uses = {
+        const std::array<wire::Use, 11> uses = {
             {{"clients", uid, others, quotas_.limit(Quota::Clients)},
              {"capsules", uid, use.capsules, 0},
+             {"staged", uid, use.staged, 0},
              {"names", uid, use.names, 0},
              {"bytes", uid, use.bytes + use.reserved, quotas_.limit(Quota::Bytes)},
              {"reserved_bytes", uid, use.reserved, 0},
@@ -906,6 +992,7 @@ Registry::Totals Registry::totals() const noexcept {
     for (const auto& [uid, use] : uses_) {
         sum.clients += use.clients;
         sum.capsules += use.capsules;
+        sum.staged += use.staged;
         sum.names += use.names;
         sum.bytes += use.bytes;
         sum.reserved += use.reserved;

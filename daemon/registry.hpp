@@ -71,7 +71,8 @@ class UsedNumbers {
 ///
 /// Rules that hold for all operations:
 /// 1. To whoever may not see a capsule it does not exist. Its publisher's user and root see it, nobody else.
-/// 2. A capsule is attachable, then retired, then gone with its last lease. Each name has one attachable version at most.
+/// 2. A capsule is attachable, then retired, then gone with its last lease. Each name has one attachable version at most. Before
+///    that it may be staged in a group: then it is counted, and for everybody but its own session it does not exist.
 /// 3. Each lease is told to the producer once as OPENED and once as RELEASED or LOST.
 /// 4. Versions rise over all names, and over the daemon's lives if `first_version` is the realtime clock in nanoseconds.
 /// 5. A segment is kept until its producer forgets it or is gone, and while a capsule lies in it. A producer's number means
@@ -101,12 +102,31 @@ class Registry {
     /// Reply: PublishReply. Old version's producer: Retired, and Ended if nobody holds it, both before that reply. Then the
     /// waiting attaches that it satisfies, in the order they came; then watchers.
     /// The same publish again by the same session has the same answer.
-    /// Fails: AlreadyExists    the id was published with another content, the name belongs to another user, or a segment's
-    ///                         number means another file in this session
-    ///        NotFound         a segment without its descriptor, or its reservation, is not known in this session
+    /// With a group it is staged there, in version 0, and that is all.
+    /// Fails: AlreadyExists    the id was published with another content, the name belongs to another user, the group has a
+    ///                         member of that name, or a segment's number means another file in this session
+    ///        NotFound         the session has no such group, or a segment that comes without its descriptor, or reservation
     ///        InvalidArgument  a known segment has another size or kind; one file or reservation is named twice
     ///        OverQuota        what is new of it and not reserved is more memory than may be had
+    ///        Limit            the group has as many members as it may have
     void publish(SessionNumber from, std::uint64_t request_id, Publication publication, Outbox& out);
+
+    /// Begins or ends a group. Reply: GroupReply, for the request that ended the session's last group once more if it is
+    /// repeated.
+    ///
+    /// COMMIT makes all members visible in one step, as if each were published in turn, with consecutive versions: no other request
+    /// sees some of them and not the others. Whose capsules they replace are told before the reply, as by `publish`; then come
+    /// the waiting attaches, then the watchers. ABORT ends the members; their producer is told Ended of each, before the reply.
+    /// Fails: AlreadyExists  BEGIN of a group that the session has; COMMIT: a member's name belongs to another user by now,
+    ///                       and the group stays as it is
+    ///        NotFound       the session has no such group
+    ///        Limit          BEGIN: the session has as many groups as it may have
+    void group(SessionNumber from, std::uint64_t request_id, const wire::Group& group, Outbox& out);
+
+    /// A commit may have more to tell watchers than others should wait for: the rest is written piece by piece as long as
+    /// `has_announcements`. What happens meanwhile is told after it.
+    [[nodiscard]] bool has_announcements() const noexcept { return !announcements_.empty(); }
+    void continue_announcements(Outbox& out);
 
     /// Reply: AttachReply, after OPENED to the producer; now or when the version comes.
     /// Fails: NotFound         nothing to attach and `timeout_ms` is 0, or the version asked for can't come any more
@@ -133,7 +153,7 @@ class Registry {
     /// Ends a waiting attach: Closed. Of anything else: nothing, its reply is sent or on its way.
     void cancel(SessionNumber from, const wire::Cancel& cancel, Outbox& out);
 
-    /// Reply: Done. Fails: NotFound.
+    /// Reply: Done. Of a capsule that this session has staged: it leaves its group. Fails: NotFound.
     void withdraw(SessionNumber from, std::uint64_t request_id, const wire::Withdraw& withdraw, Outbox& out);
 
     /// Reply: ListReply, a page that fits a packet; it may be short, or empty with a cursor, where much was passed over.
@@ -159,6 +179,7 @@ class Registry {
     struct Totals {
         std::uint64_t clients = 0;
         std::uint64_t capsules = 0;
+        std::uint64_t staged = 0;  ///< of them
         std::uint64_t names = 0;
         std::uint64_t bytes = 0;     ///< of the segments that are kept
         std::uint64_t reserved = 0;  ///< bytes of reservations
@@ -178,7 +199,7 @@ class Registry {
 
     /// What has happened since the start. As many leases were opened as ended and are held, together.
     struct History {
-        std::uint64_t published = 0;  ///< capsules
+        std::uint64_t published = 0;  ///< capsules, staged ones once they are committed
         std::uint64_t leases_opened = 0;
         std::uint64_t leases_released = 0;
         std::uint64_t leases_lost = 0;
@@ -192,6 +213,7 @@ class Registry {
   private:
     struct Session;
     struct Capsule;
+    struct Group;
     using Hook = boost::intrusive::list_member_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>>;
 
     template <class T, Hook T::* hook>
@@ -261,6 +283,8 @@ class Registry {
 
     struct Capsule {
         wire::CapsuleId id;
+        /// While it is staged: where. It has no name and no version then; which it wants, its publication says.
+        Group* group = nullptr;
         Names::iterator name;
         std::uint64_t version = 0;
         wire::Access access;
@@ -269,11 +293,27 @@ class Registry {
         bool lost_lease = false;      ///< some lease of it was lost: its memory is never to be written again
         Session* producer = nullptr;  ///< null: its session has ended; it may also be ending, see live_producer()
         std::uint64_t open_leases = 0;
-        wire::Publish published;  ///< for comparison; its name is left empty
+        wire::Publish published;  ///< for comparison; its name is left empty once the capsule has one
         std::uint64_t buffer_bytes = 0;
-        std::vector<Segment*> segments;  ///< in the order of those published
-        Hook in_session;
+        std::vector<Segment*> segments;            ///< in the order of those published
+        Hook in_session;                           ///< of its producer's capsules, or of its group's
         ListOf<Lease, &Lease::in_capsule> leases;  ///< whose holders need to be told if the producer is lost
+    };
+
+    /// Capsules that become visible together, or never.
+    struct Group {
+        std::uint64_t number = 0;
+        ListOf<Capsule, &Capsule::in_session> members;  ///< in the order in which they were published
+        std::size_t size = 0;
+        std::unordered_set<std::string_view> names;  ///< those of the members that want one; the strings are theirs
+    };
+
+    /// How the last group of a session ended, for whoever asks again.
+    struct EndedGroup {
+        std::uint64_t number = 0;
+        wire::Group::Action action = wire::Group::Action::Abort;
+        std::uint64_t first_version = 0;
+        std::size_t size = 0;  ///< of COMMIT
     };
 
     struct Session {
@@ -289,7 +329,9 @@ class Registry {
         std::unordered_set<std::uint64_t> waiting_leases;
         std::map<std::uint64_t, Watch> watches;
         std::size_t snapshots = 0;
-        ListOf<Capsule, &Capsule::in_session> capsules;
+        ListOf<Capsule, &Capsule::in_session> capsules;  ///< those that are not staged
+        std::map<std::uint64_t, Group> groups;           ///< that are open
+        std::optional<EndedGroup> last_group;
         std::map<std::uint64_t, Segment*> segments;  ///< by its own numbers
         UsedNumbers used_segments;
         std::unordered_map<std::uint64_t, Reservation> reservations;
@@ -313,9 +355,19 @@ class Registry {
     static bool is_attachable(const Capsule& capsule) noexcept;
     static bool satisfies(const Capsule& capsule, const wire::Attach& attach) noexcept;
     Found find(const Session& session, const wire::Attach& attach);
+    [[nodiscard]] bool may_publish(const Session& producer, const std::string& name) const;
+    Capsule& add(Session& producer, Publication publication, Outbox& out);
+    void make_visible(Capsule& capsule, Outbox& out);
+    [[nodiscard]] hurray::Result<Group*> group_for(Session& producer, const wire::Publish& publish);
+    void stage(Capsule& capsule, Group& group);
+    void unstage(Capsule& capsule);
+    void begin(Session& producer, std::uint64_t request_id, std::uint64_t number, Outbox& out);
+    void commit(Session& producer, std::uint64_t request_id, Group& group, Outbox& out);
+    void abort(Session& producer, std::uint64_t request_id, Group& group, Outbox& out);
     void grant(Session& consumer, std::uint64_t request_id, std::uint64_t lease, Capsule& capsule, Outbox& out);
     static wire::AttachReply reply_for(const Capsule& capsule);
     void remove_waiter(Waiter& waiter);
+    void serve_waiters(Capsule& capsule, Outbox& out);
     void serve_waiters(WaiterList& waiters, Capsule& capsule, Outbox& out);
     void close_lease(Lease& lease, wire::LeaseEvent::What what, Outbox& out);
     bool continue_ending(Session& ended, std::size_t& budget, Outbox& out);
@@ -328,8 +380,10 @@ class Registry {
     void list_writing(std::uint32_t uid, std::uint64_t now_ms, wire::StatusReply& reply) const;
     void retire(Capsule& capsule) noexcept;
     void end_if_unused(Capsule& capsule, Outbox& out);
-    void tell_watchers(wire::Watched::What what, const wire::CapsuleId& id, std::string_view name,
-                       std::uint64_t version, std::uint32_t owner_uid, Outbox& out);
+    void end(Capsule& capsule, Outbox& out);
+    void announce(wire::Watched::What what, const Capsule& capsule);
+    void tell_watchers(std::size_t events, Outbox& out);
+    std::size_t tell_next(Outbox& out);
     void tell_watch(Watch& watch, wire::Watched event, Outbox& out);
     void remove_watch(Session& session, std::map<std::uint64_t, Watch>::iterator watch);
     bool continue_snapshot(Watch& watch, std::size_t& budget, Outbox& out);
@@ -364,6 +418,9 @@ class Registry {
     std::unordered_map<std::uint64_t, Segment> segments_;           // by the daemon's numbers
     std::map<std::uint32_t, ReservationList> writing_;              // each user's reservations, oldest first
     std::uint64_t all_bytes_ = 0;                                   // everybody's memory, kept and reserved
+    /// What watchers are still to be told, without their numbers. As a rule empty when a step is over. Each step tells as many as
+    /// it may add, staging included, so there are never more than two for each capsule that was staged at one time.
+    std::deque<wire::Watched> announcements_;
     std::map<std::uint32_t, Totals> uses_;
     History history_;
 };

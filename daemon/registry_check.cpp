@@ -14,6 +14,7 @@ void Registry::check_consistency() const {
     }
     std::map<std::uint32_t, Totals> uses;
     std::uint64_t leases = 0;
+    std::size_t staged = 0;
     std::size_t with_deadline = 0;
     std::size_t exact = 0;
     std::size_t known_segments = 0;
@@ -57,7 +58,8 @@ void Registry::check_consistency() const {
                 HURRAY_CHECK(current == nullptr || !sees(session, *current) || !satisfies(*current, waiter.attach));
             } else {
                 const auto known = capsules_.find(std::get<wire::CapsuleId>(waiter.attach.what));
-                HURRAY_CHECK(known == capsules_.end() || !sees(session, known->second));
+                HURRAY_CHECK(known == capsules_.end() || !sees(session, known->second) ||
+                             known->second.group != nullptr);
             }
         }
 
@@ -70,7 +72,22 @@ void Registry::check_consistency() const {
         }
         HURRAY_CHECK(session.snapshots == snapshots);
         for (const Capsule& capsule : session.capsules) {
-            HURRAY_CHECK(capsule.producer == &session);
+            HURRAY_CHECK(capsule.producer == &session && capsule.group == nullptr);
+        }
+
+        HURRAY_CHECK(session.groups.size() <= wire::kMaxOpenGroups);
+        for (const auto& [group_number, group] : session.groups) {
+            HURRAY_CHECK(group.number == group_number && group.size <= wire::kMaxGroupMembers);
+            HURRAY_CHECK(group.members.size() == group.size);
+            std::size_t named = 0;
+            for (const Capsule& member : group.members) {
+                HURRAY_CHECK(member.producer == &session && member.group == &group);
+                const std::string& name = member.published.name;
+                named += name.empty() ? 0 : 1;
+                HURRAY_CHECK(group.names.contains(name) == !name.empty());
+            }
+            HURRAY_CHECK(group.names.size() == named);
+            staged += group.size;
         }
         for (const auto& [segment_number, segment] : session.segments) {
             HURRAY_CHECK(segment->is_known && segment->uid == session.identity.uid);
@@ -97,11 +114,25 @@ void Registry::check_consistency() const {
         HURRAY_CHECK(!shelf.empty());
         shelved += shelf.size();
     }
-    HURRAY_CHECK(shelved == capsules_.size() && everything_.size() == capsules_.size());
+    HURRAY_CHECK(shelved + staged == capsules_.size() && everything_.size() == shelved);
     std::uint64_t held = 0;
     std::unordered_map<std::uint64_t, std::uint64_t> capsules_in;
     for (const auto& [id, capsule] : capsules_) {
         HURRAY_CHECK(capsule.id == id && capsule.version < next_version_);
+        Totals& use = uses[id.uid];
+        ++use.capsules;
+        HURRAY_CHECK(capsule.segments.size() == capsule.published.segments.size());
+        for (std::size_t i = 0; i < capsule.segments.size(); ++i) {
+            const Segment& segment = *capsule.segments[i];
+            const wire::Segment& said = capsule.published.segments[i];
+            HURRAY_CHECK(segment.uid == id.uid && segment.size == said.size && segment.memory == said.memory);
+            ++capsules_in[segment.number.value];
+        }
+        if (capsule.group != nullptr) {
+            ++use.staged;
+            HURRAY_CHECK(capsule.version == 0 && capsule.open_leases == 0 && !capsule.retired);
+            continue;
+        }
         const std::pair<std::string_view, std::uint64_t> place{capsule.name->first, capsule.version};
         const auto shelf = shelves_.find(id.uid);
         HURRAY_CHECK(shelf != shelves_.end() && shelf->second.contains(place) && everything_.contains(place));
@@ -114,16 +145,6 @@ void Registry::check_consistency() const {
         HURRAY_CHECK(capsule.producer != nullptr || capsule.retired);
         const bool is_current = capsule.name->second.current == &capsule;
         HURRAY_CHECK(is_current == (!capsule.retired && !capsule.name->first.empty()));
-
-        Totals& use = uses[id.uid];
-        ++use.capsules;
-        HURRAY_CHECK(capsule.segments.size() == capsule.published.segments.size());
-        for (std::size_t i = 0; i < capsule.segments.size(); ++i) {
-            const Segment& segment = *capsule.segments[i];
-            const wire::Segment& said = capsule.published.segments[i];
-            HURRAY_CHECK(segment.uid == id.uid && segment.size == said.size && segment.memory == said.memory);
-            ++capsules_in[segment.number.value];
-        }
     }
     HURRAY_CHECK(held == leases);
 
@@ -148,7 +169,7 @@ void Registry::check_consistency() const {
             ++uses[name.owner].names;
         }
     }
-    HURRAY_CHECK(versions == capsules_.size());
+    HURRAY_CHECK(versions == shelved);
 
     // Who has nothing is not on the books.
     for (const auto& [uid, use] : uses_) {

@@ -562,8 +562,8 @@ void Server::finish_step() {
         pump_snapshots();
         end_broken();
     }
-    if (registry_.has_endings() && !ending_posted_) {
-        post_ending();
+    if ((registry_.has_endings() || registry_.has_announcements()) && !rest_posted_) {
+        post_rest();
     }
     if (outbound_.has_refused() && !retry_armed_) {
         arm_retry();
@@ -605,12 +605,14 @@ void Server::pump_snapshots() {
     }
 }
 
-/// What the end of a session sets off comes in pieces, and everybody else has a turn between two of them.
-void Server::post_ending() {
-    ending_posted_ = true;
+/// What the end of a session or the commit of a group sets off comes in pieces, and everybody else has a turn between two of
+/// them.
+void Server::post_rest() {
+    rest_posted_ = true;
     asio::post(io_, [this] {
-        ending_posted_ = false;
+        rest_posted_ = false;
         if (!stopped_) {
+            registry_.continue_announcements(outbox_);
             registry_.continue_endings(outbox_);
             deliver();
             finish_step();

@@ -122,7 +122,7 @@ class Server final : private Session::Owner, private Outbound::Listener {
     void end_broken();
     void finish_step();
     void pump_snapshots();
-    void post_ending();
+    void post_rest();
     void arm_deadline();
     void arm_retry();
     void arm_stalled();
@@ -163,7 +163,7 @@ class Server final : private Session::Owner, private Outbound::Listener {
     std::vector<std::pair<SessionNumber, std::string>> broken_;  ///< to be ended when this step is done
     std::set<SessionNumber> snapshotting_;
     bool pump_posted_ = false;
-    bool ending_posted_ = false;
+    bool rest_posted_ = false;
     std::function<void()> on_step_;
     bool stopped_ = false;
     bool told_no_pidfd_ = false;

@@ -30,7 +30,6 @@ Result<PublishTerms> read_terms(const char* name, const HurrayPublishOptions& op
     }
     const std::pair<bool, const char*> later[] = {{options.access.is_set != 0, "options->access"},
                                                   {options.retain != 0, "options->retain"},
-                                                  {options.group != 0, "options->group"},
                                                   {options.linger_ms != 0, "options->linger_ms"}};
     for (const auto& [is_set, field] : later) {
         if (auto checked = check_not_yet(is_set, field); !checked) {
@@ -44,10 +43,21 @@ Result<PublishTerms> read_terms(const char* name, const HurrayPublishOptions& op
             return fail_field(Errc::InvalidArgument, "name", "is empty; null publishes without a name");
         }
     }
+    terms.group = options.group;
     terms.tell_opened = (options.flags & HURRAY_PUBLISH_TELL_OPENED) != 0;
     terms.on_event = options.on_event;
     terms.context = options.context;
     return terms;
+}
+
+HurrayCapsuleInfo to_c_info(const Publisher::Published& published) {
+    HurrayCapsuleInfo info{};
+    info.flags = published.retired ? HURRAY_CAPSULE_RETIRED : 0U;
+    info.capsule = to_c(published.capsule);
+    info.version = published.version;
+    info.byte_size = published.byte_size;
+    info.leases = published.leases;
+    return info;
 }
 
 Result<void> publish(HurrayClient& client, std::span<const std::uint8_t> descriptor, Allocation& allocation,
@@ -57,11 +67,7 @@ Result<void> publish(HurrayClient& client, std::span<const std::uint8_t> descrip
     if (!published) {
         return fail(published.error());
     }
-    HurrayCapsuleInfo info{};
-    info.capsule = to_c(published->capsule);
-    info.version = published->version;
-    info.byte_size = published->byte_size;
-    write_info(info, out);
+    write_info(to_c_info(*published), out);
     return {};
 }
 
@@ -191,6 +197,66 @@ HurrayStatus hurray_client_publish_list(HurrayClient* client, const char* name, 
             return fail(std::move(allocation.error()));
         }
         return publish(*client, std::span(descriptor, descriptor_len), *allocation, *terms, out);
+    });
+}
+
+HurrayStatus hurray_client_published(HurrayClient* client, const HurrayCapsuleId* capsule, HurrayCapsuleInfo* out) {
+    return guard(__func__, [&]() -> Result<void> {
+        if (client == nullptr) {
+            return missing("client");
+        }
+        if (capsule == nullptr) {
+            return missing("capsule");
+        }
+        if (out == nullptr) {
+            return missing("out");
+        }
+        if (auto checked = check_info_out(out); !checked) {
+            return checked;
+        }
+        Session& session = *client->session;
+        if (session.connection().in_child()) {
+            return fail(forked());
+        }
+        const auto published = session.publisher().find(from_c(*capsule));
+        if (!published) {
+            return fail(published.error());
+        }
+        write_info(to_c_info(*published), out);
+        return {};
+    });
+}
+
+HurrayStatus hurray_client_group_begin(HurrayClient* client, uint64_t* out) {
+    return guard(__func__, [&]() -> Result<void> {
+        if (client == nullptr) {
+            return missing("client");
+        }
+        if (out == nullptr) {
+            return missing("out");
+        }
+        Session& session = *client->session;
+        const auto group = session.publisher().begin_group(session.connection());
+        if (!group) {
+            return fail(group.error());
+        }
+        *out = *group;
+        return {};
+    });
+}
+
+HurrayStatus hurray_client_group_end(HurrayClient* client, uint64_t group, uint8_t commit) {
+    return guard(__func__, [&]() -> Result<void> {
+        if (client == nullptr) {
+            return missing("client");
+        }
+        if (group == 0) {
+            return fail_field(Errc::InvalidArgument, "group",
+                              "is 0; hurray_client_group_begin gives numbers above that");
+        }
+        Session& session = *client->session;
+        return commit != 0 ? session.publisher().commit_group(session.connection(), group)
+                           : session.publisher().abort_group(session.connection(), group);
     });
 }
 

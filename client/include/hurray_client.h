@@ -78,11 +78,11 @@ typedef struct HurrayCapsuleInfo {
     uint32_t flags;       /* HURRAY_CAPSULE_* */
     HurrayCapsuleId capsule;
     HurrayAccess access;
-    uint64_t version;          /* of its name; rises with each publish, with gaps */
-    uint64_t byte_size;        /* of its buffers together */
-    uint64_t leases;           /* open ones, when the daemon answered; 0 from publish and attach */
-    const char *name;          /* "" if it has none; null from publish */
-    const uint8_t *descriptor; /* encoded; null from publish */
+    uint64_t version;   /* of its name; rises with each publish, with gaps. 0 from publish: staged in its group */
+    uint64_t byte_size; /* of its buffers together */
+    uint64_t leases;    /* open ones, when the daemon answered; 0 from publish and attach */
+    const char *name;   /* "" if it has none; null from publish and published */
+    const uint8_t *descriptor; /* encoded; null from publish and published */
     uint64_t descriptor_len;
     int32_t pid;       /* of the producer's process, from hurray_client_list; else 0 */
     uint32_t reserved; /* 0 */
@@ -96,8 +96,8 @@ typedef enum HurrayEventKind {
     HURRAY_EVENT_LEASE_RELEASED = 3, /* a consumer is done; `remaining` leases are left */
     HURRAY_EVENT_LEASE_LOST = 4,     /* a consumer's connection ended without a release; `remaining` are left */
     HURRAY_EVENT_LEASE_TAKEN = 5,
-    /* Retired and nobody holds it any more: exactly once, the last event of a capsule. Also, without REUSABLE, if the connection
-     * is lost; not told if the client is destroyed before. */
+    /* Retired and nobody holds it any more, or its group was aborted: exactly once, the last event of a capsule. Also,
+     * without REUSABLE, if the connection is lost; not told if the client is destroyed before. */
     HURRAY_EVENT_ENDED = 6,
     /* To a watch: */
     HURRAY_EVENT_PRESENT = 7,        /* was there when the watch began */
@@ -245,7 +245,7 @@ typedef struct HurrayPublishOptions {
     uint32_t flags;
     HurrayAccess access;    /* not supported yet: is_set must be 0 */
     uint64_t retain;        /* not supported yet: must be 0 */
-    uint64_t group;         /* not supported yet: must be 0 */
+    uint64_t group;         /* of hurray_client_group_begin: there with all of the group, or never. 0: at once */
     int64_t linger_ms;      /* not supported yet: must be 0 */
     HurrayEventFn on_event; /* events of this capsule; may be null */
     void *context;
@@ -259,10 +259,12 @@ typedef struct HurrayPublishOptions {
  * A capsule can be attached until it is withdrawn, another one is published under its name, or this client is closed or
  * dies. `name` may be null: then it can be attached by its id only. `out` may be null.
  *
- * HURRAY_ERR_ALREADY_EXISTS                the name belongs to another user
+ * HURRAY_ERR_ALREADY_EXISTS                the name belongs to another user, or the group has a member of that name
+ * HURRAY_ERR_NOT_FOUND                     the group is not open
  * HURRAY_ERR_INVALID_LAYOUT, _INVALID_TYPE, _INVALID_MAGIC, ...  the descriptor (see hurray_descriptor_validate_sharing)
  * HURRAY_ERR_UNSUPPORTED                   an option, or memory of a kind, that is not supported yet
- * HURRAY_ERR_LIMIT                         the descriptor is longer than the daemon accepts, or descriptors ran out
+ * HURRAY_ERR_LIMIT                         the descriptor is longer than the daemon accepts, descriptors ran out, or the group is
+ *                                          full
  * HURRAY_ERR_OVER_QUOTA
  */
 HURRAY_API HurrayStatus hurray_client_publish(HurrayClient *client, const char *name, const uint8_t *descriptor,
@@ -276,8 +278,36 @@ HURRAY_API HurrayStatus hurray_client_publish_list(HurrayClient *client, const c
                                                    uint64_t descriptor_len, const HurrayBufferList *buffers,
                                                    const HurrayPublishOptions *options, HurrayCapsuleInfo *out);
 
-/* Retires a capsule: no new attach, those who hold it go on reading. Twice is fine while somebody holds it.
- * HURRAY_ERR_NOT_FOUND: there is none, or it has ended. HURRAY_ERR_NOT_PERMITTED. */
+/* Begins a group: capsules that others see all at once or not at all, such as a tensor with its parts, or a whole model.
+ *
+ * Publish with the group's number as often as needed, then end the group. Until it is committed its capsules are *staged*: fully
+ * checked, counted for this user, and there for nobody. Their memory belongs to them as that of any capsule; publish gives
+ * them version 0. A group has up to 4096 members, each with a name of its own or without one. Several groups may be open, and any thread
+ * may publish into them. What is staged goes with the client.
+ *
+ * HURRAY_ERR_LIMIT  64 groups of this client are open
+ */
+HURRAY_API HurrayStatus hurray_client_group_begin(HurrayClient *client, uint64_t *out);
+
+/* Ends a group. With a non-zero `commit` all its capsules can be attached once this returns, and nobody has seen some of them
+ * without the others; hurray_client_published tells their versions, which are consecutive in the order of publishing. With 0
+ * each of them ends (HURRAY_EVENT_ENDED, REUSABLE), and none was ever seen.
+ *
+ * A refused commit changes nothing: the group is still open, to be committed again or aborted. After CONNECTION_LOST and CLOSED
+ * it has ended, one way or the other, and so have its capsules.
+ *
+ * HURRAY_ERR_ALREADY_EXISTS  the name of a member, which the message tells, belongs to another user by now
+ * HURRAY_ERR_NOT_FOUND       no such group is open
+ */
+HURRAY_API HurrayStatus hurray_client_group_end(HurrayClient *client, uint64_t group, uint8_t commit);
+
+/* What is known here of a capsule that this client has published: version (0 while staged), byte_size, open leases and whether it
+ * is retired. Asks nobody. HURRAY_ERR_NOT_FOUND: this client has published no such capsule, or it has ended. */
+HURRAY_API HurrayStatus hurray_client_published(HurrayClient *client, const HurrayCapsuleId *capsule,
+                                                HurrayCapsuleInfo *out);
+
+/* Retires a capsule: no new attach, those who hold it go on reading. Twice is fine while somebody holds it. A staged one leaves
+ * its group and ends. HURRAY_ERR_NOT_FOUND: there is none, or it has ended. HURRAY_ERR_NOT_PERMITTED. */
 HURRAY_API HurrayStatus hurray_client_withdraw(HurrayClient *client, const HurrayCapsuleId *capsule);
 
 /* ---- Consuming -------------------------------------------------------------------------------------------------- */

@@ -255,8 +255,11 @@ class Connection:
 
     # -- Producing --
 
-    def publish(self, name: str, element_type: int, shape: tuple, data) -> "Published":
-        """Publishes a row-major tensor: copies `data` into shared memory and hands that over."""
+    def publish(self, name: str, element_type: int, shape: tuple, data, group=0) -> "Published":
+        """Publishes a row-major tensor: copies `data` into shared memory and hands that over.
+
+        With the number of a group that was begun it is staged, in version 0, until that is committed.
+        """
         data = memoryview(data).cast("B") if len(data) else b""
         capsule = secrets.token_bytes(16)
         message = pb.Publish(
@@ -264,6 +267,7 @@ class Connection:
             name=name.encode(),
             descriptor=encode_row_major(element_type, shape, len(data)),
             placements=[pb.Placement(segment=0, offset=0)],
+            group=group,
         )
         fds, mapping = [], None
         try:
@@ -279,6 +283,11 @@ class Connection:
         finally:
             close_all(fds)  # the daemon has its own, and the mapping needs none
         return Published(capsule, reply.publish.version, mapping)
+
+    def group(self, number: int, action: int) -> list:
+        """Begins a group of publications, commits it (what was published in it is there all at once), or aborts it."""
+        reply, _ = self.request(group=pb.Group(group=number, action=action))
+        return list(reply.group.versions)
 
     def withdraw(self, published: "Published") -> None:
         self.request(withdraw=pb.Withdraw(capsule=pb.CapsuleId(uid=os.geteuid(), id=published.capsule)))

@@ -357,6 +357,25 @@ Result<PacketMessage> read_status_reply(std::string_view message) {
     return out;
 }
 
+Result<PacketMessage> read_group_reply(std::string_view message) {
+    GroupReply out;
+    for (Reader in = reader(message); in.next();) {
+        switch (in.tag_and_type()) {
+            case bytes(pb::GroupReply::kVersionsFieldNumber): {  // packed, as proto3 has it
+                const auto packed = in.get_packed_uint64();
+                out.versions.insert(out.versions.end(), packed.begin(), packed.end());
+                break;
+            }
+            case varint(pb::GroupReply::kVersionsFieldNumber):
+                out.versions.push_back(in.get_uint64());
+                break;
+            default:
+                in.skip();
+        }
+    }
+    return out;
+}
+
 /// Checks an enum of an event: 0 is never valid, above `last` is for newer clients.
 Result<void> check_event_enum(std::int32_t value, int last, std::string_view field) {
     if (value == 0) {
@@ -622,6 +641,8 @@ Result<PacketMessage> read_message(const Envelope& in, std::size_t fd_count) {
             return read_list_reply(in.body);
         case pb::Packet::kStatusFieldNumber:
             return read_status_reply(in.body);
+        case pb::Packet::kGroupFieldNumber:
+            return read_group_reply(in.body);
         case pb::Packet::kLeaseFieldNumber:
             return read_lease_event(in.body);
         case pb::Packet::kEndedFieldNumber:

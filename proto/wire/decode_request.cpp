@@ -68,7 +68,6 @@ struct PublishNotYet {
     bool retain = false;
     bool once = false;
     bool linger = false;
-    bool group = false;
     bool version = false;
     bool retired = false;
     bool taken_by = false;
@@ -79,7 +78,6 @@ struct PublishNotYet {
                : retain   ? "publish.retain"
                : once     ? "publish.once"
                : linger   ? "publish.linger_ms"
-               : group    ? "publish.group"
                : version  ? "publish.version"
                : retired  ? "publish.retired"
                : taken_by ? "publish.taken_by"
@@ -95,6 +93,7 @@ Result<RequestMessage> read_publish(std::string_view message, std::size_t fd_cou
     Parts segment_parts;
     Parts placement_parts;
     PublishNotYet not_built;
+    Publish out;
     for (Reader in = reader(message); in.next();) {
         switch (in.tag_and_type()) {
             case bytes(pb::Publish::kCapsuleFieldNumber):
@@ -127,7 +126,7 @@ Result<RequestMessage> read_publish(std::string_view message, std::size_t fd_cou
                 in.skip();
                 break;
             case varint(pb::Publish::kGroupFieldNumber):
-                not_built.group = in.get_uint64() != 0;
+                out.group = in.get_uint64();
                 break;
             case varint(pb::Publish::kVersionFieldNumber):
                 not_built.version = in.get_uint64() != 0;
@@ -143,7 +142,6 @@ Result<RequestMessage> read_publish(std::string_view message, std::size_t fd_cou
                 in.skip();
         }
     }
-    Publish out;
     auto id = read_id(capsule, {"publish.capsule"});
     if (!id) {
         return pass_on(id);
@@ -455,6 +453,32 @@ Result<RequestMessage> read_forget(std::string_view message) {
     return Forget{std::move(segments)};
 }
 
+Result<RequestMessage> read_group(std::string_view message) {
+    Group out;
+    std::int32_t action = 0;
+    for (Reader in = reader(message); in.next();) {
+        switch (in.tag_and_type()) {
+            case varint(pb::Group::kGroupFieldNumber):
+                out.group = in.get_uint64();
+                break;
+            case varint(pb::Group::kActionFieldNumber):
+                action = in.get_int32();
+                break;
+            default:
+                in.skip();
+        }
+    }
+    if (out.group == 0) {
+        return invalid({"group.group"}, "group numbers start at 1, not 0");
+    }
+    if (action < static_cast<int>(Group::Action::Begin) || action > static_cast<int>(Group::Action::Abort)) {
+        return invalid({"group.action"}, "action " + std::to_string(action) +
+                                             " is not known: 1 begins a group, 2 commits and 3 aborts it");
+    }
+    out.action = static_cast<Group::Action>(action);
+    return out;
+}
+
 /// What a request is called in paths; empty: no message that this version knows.
 std::string_view name_of(std::uint32_t message) {
     switch (message) {
@@ -579,6 +603,8 @@ Result<RequestMessage> read_message(const Envelope& in, std::size_t fd_count) {
             return read_unreserve(in.body);
         case pb::Request::kForgetFieldNumber:
             return read_forget(in.body);
+        case pb::Request::kGroupFieldNumber:
+            return read_group(in.body);
         default:
             return not_yet({in.name});
     }

@@ -93,6 +93,7 @@ void write(const Publish& in, Writer& out) {
     put_bytes(out, pb::Publish::kDescriptorFieldNumber, in.descriptor);
     put_segments(out, pb::Publish::kSegmentsFieldNumber, in.segments);
     put_placements(out, pb::Publish::kPlacementsFieldNumber, in.placements);
+    put(out, pb::Publish::kGroupFieldNumber, in.group);
 }
 
 void write(const Attach& in, Writer& out) {
@@ -148,6 +149,11 @@ void write(const Unreserve& in, Writer& out) { put(out, pb::Unreserve::kReservat
 
 void write(const Forget& in, Writer& out) {
     out.add_packed_uint64(static_cast<Tag>(pb::Forget::kSegmentFieldNumber), in.segments.begin(), in.segments.end());
+}
+
+void write(const Group& in, Writer& out) {
+    put(out, pb::Group::kGroupFieldNumber, in.group);
+    put(out, pb::Group::kActionFieldNumber, static_cast<std::uint64_t>(in.action));
 }
 
 // ---- Packets --------------------------------------------------------------------------------------------------------
@@ -232,6 +238,13 @@ void write(const StatusReply& in, Writer& out) {
     put(out, pb::StatusReply::kUptimeMsFieldNumber, in.uptime_ms);
 }
 
+void write(const GroupReply& in, Writer& out) {
+    if (!in.versions.empty()) {
+        out.add_packed_uint64(static_cast<Tag>(pb::GroupReply::kVersionsFieldNumber), in.versions.begin(),
+                              in.versions.end());
+    }
+}
+
 void write(const LeaseEvent& in, Writer& out) {
     put_capsule(out, pb::LeaseEvent::kCapsuleFieldNumber, in.capsule);
     {
@@ -271,13 +284,13 @@ constexpr int kRequestFields[] = {
     pb::Request::kReleaseFieldNumber, pb::Request::kCancelFieldNumber,  pb::Request::kWithdrawFieldNumber,
     pb::Request::kListFieldNumber,    pb::Request::kWatchFieldNumber,   pb::Request::kUnwatchFieldNumber,
     pb::Request::kStatusFieldNumber,  pb::Request::kReserveFieldNumber, pb::Request::kUnreserveFieldNumber,
-    pb::Request::kForgetFieldNumber};
+    pb::Request::kForgetFieldNumber,  pb::Request::kGroupFieldNumber};
 constexpr int kPacketFields[] = {
-    pb::Packet::kErrorFieldNumber,   pb::Packet::kDoneFieldNumber,    pb::Packet::kHelloFieldNumber,
-    pb::Packet::kPublishFieldNumber, pb::Packet::kAttachFieldNumber,  pb::Packet::kListFieldNumber,
-    pb::Packet::kStatusFieldNumber,  pb::Packet::kLeaseFieldNumber,   pb::Packet::kEndedFieldNumber,
-    pb::Packet::kRetiredFieldNumber, pb::Packet::kWatchedFieldNumber, pb::Packet::kProducerLostFieldNumber,
-    pb::Packet::kClosingFieldNumber};
+    pb::Packet::kErrorFieldNumber,        pb::Packet::kDoneFieldNumber,    pb::Packet::kHelloFieldNumber,
+    pb::Packet::kPublishFieldNumber,      pb::Packet::kAttachFieldNumber,  pb::Packet::kListFieldNumber,
+    pb::Packet::kStatusFieldNumber,       pb::Packet::kGroupFieldNumber,   pb::Packet::kLeaseFieldNumber,
+    pb::Packet::kEndedFieldNumber,        pb::Packet::kRetiredFieldNumber, pb::Packet::kWatchedFieldNumber,
+    pb::Packet::kProducerLostFieldNumber, pb::Packet::kClosingFieldNumber};
 static_assert(std::size(kRequestFields) == std::variant_size_v<RequestMessage>);
 static_assert(std::size(kPacketFields) == std::variant_size_v<PacketMessage>);
 

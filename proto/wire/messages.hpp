@@ -35,6 +35,11 @@ inline constexpr std::size_t kMaxCursorBytes = 1024;
 /// Leases that one Release may name, and segments that one Forget may: as many as surely fit a packet.
 inline constexpr std::size_t kMaxReleaseLeases = 4096;
 inline constexpr std::size_t kMaxForgetSegments = 4096;
+/// Capsules of one group: as many as have surely room for their versions in a GroupReply. The commit of so many is one step of
+/// the daemon, of about ten milliseconds.
+inline constexpr std::size_t kMaxGroupMembers = 4096;
+/// Groups that a session may have begun and not ended.
+inline constexpr std::size_t kMaxOpenGroups = 64;
 
 /// 16 bytes that somebody rolled.
 struct Id16 {
@@ -123,6 +128,7 @@ struct Publish {
     std::string descriptor;
     std::vector<Segment> segments;
     std::vector<Placement> placements;
+    std::uint64_t group = 0;  ///< 0: none
 };
 
 /// Which version of a name an attach asks for.
@@ -179,13 +185,19 @@ struct Forget {
     std::vector<std::uint64_t> segments;
 };
 
+struct Group {
+    enum class Action : std::uint8_t { Begin = 1, Commit = 2, Abort = 3 };
+    std::uint64_t group = 0;
+    Action action = Action::Begin;
+};
+
 using RequestMessage = std::variant<Hello, Publish, Attach, Release, Cancel, Withdraw, List, Watch, Unwatch,
-                                    StatusRequest, Reserve, Unreserve, Forget>;
+                                    StatusRequest, Reserve, Unreserve, Forget, Group>;
 
 /// What each is called, for logs and metrics; by its place above.
 inline constexpr std::array<const char*, std::variant_size_v<RequestMessage>> kRequestNames = {
     "hello", "publish", "attach", "release", "cancel",    "withdraw", "list",
-    "watch", "unwatch", "status", "reserve", "unreserve", "forget"};
+    "watch", "unwatch", "status", "reserve", "unreserve", "forget",   "group"};
 
 struct Request {
     std::uint64_t request_id = 0;
@@ -237,6 +249,10 @@ struct StatusReply {
     std::uint64_t uptime_ms = 0;
 };
 
+struct GroupReply {
+    std::vector<std::uint64_t> versions;
+};
+
 struct LeaseEvent {
     enum class What : std::uint8_t { Opened = 1, Released = 2, Lost = 3, Taken = 4 };
     CapsuleId capsule;
@@ -285,7 +301,7 @@ struct Closing {
 };
 
 using PacketMessage = std::variant<Error, Done, HelloReply, PublishReply, AttachReply, ListReply, StatusReply,
-                                   LeaseEvent, Ended, Retired, Watched, ProducerLost, Closing>;
+                                   GroupReply, LeaseEvent, Ended, Retired, Watched, ProducerLost, Closing>;
 
 struct Packet {
     std::uint64_t request_id = 0;  ///< 0: an event

@@ -58,6 +58,9 @@ int main(void)
     EXPECT(HURRAY_ERR_NULL_POINTER, hurray_allocation_destroy(NULL));
     EXPECT(HURRAY_ERR_NULL_POINTER, hurray_client_publish(NULL, "a", &byte, 1, &allocation, NULL, NULL));
     EXPECT(HURRAY_ERR_NULL_POINTER, hurray_client_publish_list(NULL, "a", &byte, 1, NULL, NULL, NULL));
+    EXPECT(HURRAY_ERR_NULL_POINTER, hurray_client_group_begin(NULL, &number));
+    EXPECT(HURRAY_ERR_NULL_POINTER, hurray_client_group_end(NULL, 1, 1));
+    EXPECT(HURRAY_ERR_NULL_POINTER, hurray_client_published(NULL, &capsule, NULL));
     EXPECT(HURRAY_ERR_NULL_POINTER, hurray_client_withdraw(NULL, &capsule));
     EXPECT(HURRAY_ERR_NULL_POINTER, hurray_client_attach(NULL, NULL, &list, &context, NULL));
     EXPECT(HURRAY_ERR_NULL_POINTER, hurray_lease_state(NULL, &state));

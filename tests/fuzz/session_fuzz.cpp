@@ -196,7 +196,7 @@ class World : private hurrayd::Outbound::Listener {
 
     void take_step(Script& script) {
         const std::uint8_t step = script.byte();
-        const std::size_t what = step % 16U;
+        const std::size_t what = step % 18U;
         auto& slot = peers_.at(script.below(kPeers));
         if (!slot) {
             connect(slot, script);
@@ -240,11 +240,16 @@ class World : private hurrayd::Outbound::Listener {
             case 11:
                 return send(peer, wire::Unwatch{script.byte() % 4U}, script);
             case 12:
-                return step / 16U % 4 == 3 ? manage_memory(peer, script) : send(peer, wire::StatusRequest{}, script);
+                return step / 18U % 4 == 3 ? manage_memory(peer, script) : send(peer, wire::StatusRequest{}, script);
             case 13:
                 return read(peer, 1U + script.byte());
             case 14:
                 return leave(peer);
+            case 16:
+            case 17: {
+                const std::uint8_t how = script.byte();
+                return send(peer, wire::Group{how % 4U, static_cast<wire::Group::Action>(1 + how / 4 % 3)}, script);
+            }
             default:
                 return pass_time(script);
         }
@@ -302,6 +307,7 @@ class World : private hurrayd::Outbound::Listener {
         const std::uint8_t kind = script.byte();
         publish.descriptor = tensor_of(kind % 4 == 0 ? 0 : kind % 8 == 1 ? 2 : 1);
         publish.placements = {{0, 0}};
+        publish.group = kind < 128 ? 0 : 1 + kind % 2U;
         std::vector<std::size_t> kinds;
         if (kind % 4 != 0) {
             const std::size_t sort = kind % 8 == 1 ? 2 : kind / 8U % 16 < 8 ? kind / 8U % 2 : kind / 8U % 8;
@@ -499,6 +505,8 @@ class World : private hurrayd::Outbound::Listener {
                     outbound_.deliver(out_);
                 }
             }
+            registry_.continue_announcements(out_);
+            outbound_.deliver(out_);
             while (!broken_.empty()) {
                 const SessionNumber number = broken_.back();
                 broken_.pop_back();

@@ -226,7 +226,7 @@ class Attacker {
     wire::CapsuleId capsule() { return {static_cast<std::uint32_t>(::geteuid()), known_.at(below(known_.size()))}; }
 
     std::string request(Peer& peer, std::vector<int>& fds) {
-        switch (below(12)) {
+        switch (below(13)) {
             case 0:
             case 1:
             case 2: {
@@ -239,6 +239,7 @@ class Attacker {
                 const std::uint64_t number = is_known ? 1 + below(peer.next_segment) : peer.next_segment++;
                 publish.segments = {{number, !is_known, wire::Memory::Reusable, 4096, below(8) == 0 ? below(4) : 0}};
                 publish.placements = {{0, below(4) == 0 ? random_() : 0}};
+                publish.group = below(2) == 0 ? below(4) : 0;
                 known_.at(below(known_.size())) = publish.capsule;
                 if (!is_known) {
                     fds.push_back(descriptors_.good());
@@ -277,6 +278,8 @@ class Attacker {
                 forget.segments.push_back(random_());
                 return encoded(peer, std::move(forget));
             }
+            case 11:
+                return encoded(peer, wire::Group{below(4), static_cast<wire::Group::Action>(below(4))});
             default:
                 return encoded(peer, wire::StatusRequest{});
         }

@@ -74,6 +74,67 @@ TEST_F(Concurrency, EveryReleaseAndEveryEndIsToldOnceWhoeverReads) {
     EXPECT_EQ(used(client, "capsules"), 0U);
 }
 
+TEST_F(Concurrency, ThreadsPublishIntoOneGroupAndEachCapsuleLearnsItsOwnVersion) {
+    Client producer = connect();
+    Client consumer = connect();
+    for (int round = 0; round < rounds() / 10; ++round) {
+        Group group = producer.begin_group();
+        std::vector<CapsuleId> capsules(kThreads);
+        run_threads([&](int i) {
+            PublishOptions options;
+            options.group = group.number();
+            const auto stamp = static_cast<std::uint32_t>(round * kThreads + i);
+            capsules[static_cast<std::size_t>(i)] =
+                publish(producer, "shared/" + std::to_string(i), 1, stamp, std::move(options)).capsule;
+        });
+        std::thread other([&] { consumer.list("shared/"); });
+        group.commit();
+        other.join();
+        for (int i = 0; i < kThreads; ++i) {
+            const Tensor tensor = consumer.attach("shared/" + std::to_string(i));
+            ASSERT_EQ(tensor.elements<std::uint32_t>()[0], static_cast<std::uint32_t>(round * kThreads + i));
+            ASSERT_EQ(producer.published(capsules[static_cast<std::size_t>(i)]).version, tensor.info().version);
+        }
+    }
+}
+
+// A publish that meets the end of its group is in it or refused, and nothing is left of either.
+TEST_F(Concurrency, GroupsAreEndedWhileOthersPublishIntoThem) {
+    Client producer = connect();
+    EventLog log;
+    std::atomic<std::size_t> published{0};
+    for (int round = 0; round < rounds() / 10; ++round) {
+        Group group = producer.begin_group();
+        PublishOptions options;
+        options.group = group.number();
+        options.on_event = log.sink();
+        std::vector<std::thread> threads;
+        for (int i = 0; i < kThreads; ++i) {
+            threads.emplace_back([&, i] {
+                const HurrayStatus status =
+                    status_of([&] { publish(producer, "met/" + std::to_string(i), 1, 1, options); });
+                EXPECT_TRUE(status == HURRAY_OK || status == HURRAY_ERR_NOT_FOUND) << status;
+                published += status == HURRAY_OK ? 1 : 0;
+            });
+        }
+        if (round % 2 == 0) {
+            group.commit();
+        } else {
+            group.abort();
+        }
+        for (std::thread& thread : threads) {
+            thread.join();
+        }
+    }
+    EXPECT_EQ(used(producer, "staged"), 0U);
+    for (const CapsuleInfo& left : producer.list("met/")) {
+        producer.withdraw(left.capsule);
+    }
+    EXPECT_TRUE(log.wait_for(HURRAY_EVENT_ENDED, published));
+    EXPECT_EQ(log.count(HURRAY_EVENT_ENDED), published);
+    EXPECT_EQ(used(producer, "capsules"), 0U);
+}
+
 TEST_F(Concurrency, ContextsAreDestroyedByWhicheverThread) {
     Client producer = connect();
     Client consumer = connect();

@@ -95,7 +95,16 @@ TEST_F(ListWatch, EverythingIsCountedBackToNothing) {
         consumer.call<wire::Done>(wire::Reserve{1, 4096});
         consumer.call<wire::Done>(wire::Watch{1, ""});
         const auto held = daemon.held();
-        EXPECT_EQ(held.totals, (hurrayd::Registry::Totals{2, 2, 1, 8192, 4096, 1, 1, 1, 1, 2}));
+        EXPECT_EQ(held.totals, (hurrayd::Registry::Totals{.clients = 2,
+                                                          .capsules = 2,
+                                                          .names = 1,
+                                                          .bytes = 8192,
+                                                          .reserved = 4096,
+                                                          .reservations = 1,
+                                                          .leases = 1,
+                                                          .waiting = 1,
+                                                          .watches = 1,
+                                                          .descriptors = 2}));
         EXPECT_EQ(held.segments, 2u);
     }
     daemon.wait_until([&](const hurrayd::Server::Held& held) { return held == before; });

@@ -85,6 +85,18 @@ TEST(Metrics, SayWhatIsHeldAndWhatHappened) {
     EXPECT_EQ(now.at("hurray_leases_ended_total{how=\"lost\"}"), 1);
     EXPECT_EQ(now.at("hurray_leases"), 0);
     EXPECT_EQ(now.at("hurray_waiting_attaches"), 0);
+
+    RawPeer stager = RawPeer::greeted(daemon.socket_path());
+    stager.call<wire::GroupReply>(wire::Group{1, wire::Group::Action::Begin});
+    TestTensor member = make_tensor("staged");
+    member.publish.group = 1;
+    stager.publish(member);
+    now = scrape(daemon.metrics_path());
+    EXPECT_EQ(now.at("hurray_staged_capsules"), 1);
+    EXPECT_EQ(now.at("hurray_capsules"), 3) << "it is one of them";
+    EXPECT_EQ(now.at("hurray_capsules_published_total"), 2);
+    EXPECT_EQ(now.at("hurray_requests_total{request=\"group\"}"), 1);
+    EXPECT_EQ(now.at("hurray_limit_refusals_total{limit=\"group_members\"}"), 0) << "there from the start";
 }
 
 TEST(Metrics, CountCutsAndTheLimitsThatWereReached) {

@@ -138,6 +138,25 @@ class ProtocolTest(unittest.TestCase):
         self.assertEqual(bytes(tensor.data), b"2")
         tensor.release()
 
+    def test_a_group_is_there_all_at_once(self):
+        self.producer.group(7, pb.Group.BEGIN)
+        names = ["group/head", "group/0", "group/1"]
+        for name in names:
+            self.assertEqual(self.producer.publish(name, UINT8, (3,), b"abc", group=7).version, 0)
+            self.assertEqual(self.consumer.list("group/"), [])
+        first, *others = self.producer.group(7, pb.Group.COMMIT)
+        self.assertEqual(others, [first + 1, first + 2])
+        self.assertEqual({c.name.decode(): c.version for c in self.consumer.list("group/")}, dict(zip(names, [first, *others])))
+
+    def test_an_aborted_group_is_never_there(self):
+        self.producer.group(7, pb.Group.BEGIN)
+        staged = self.producer.publish("aborted", UINT8, (3,), b"abc", group=7)
+        self.assertEqual(self.producer.group(7, pb.Group.ABORT), [])
+        ended = self.next_event(self.producer, "ended")
+        self.assertEqual((ended.capsule.id, ended.reusable), (staged.capsule, True))
+        self.assert_refused(NOT_FOUND, lambda: self.consumer.attach("aborted"))
+        self.assert_refused(NOT_FOUND, lambda: self.producer.group(7, pb.Group.COMMIT))
+
     def test_a_holder_is_told_that_its_producer_has_gone(self):
         leaving = self.connect()
         published = leaving.publish("orphan", UINT8, (1,), b"x")

@@ -46,6 +46,7 @@ std::string describe(const wire::Packet& packet) {
         std::string operator()(const wire::AttachReply&) { return "AttachReply"; }
         std::string operator()(const wire::ListReply&) { return "ListReply"; }
         std::string operator()(const wire::StatusReply&) { return "StatusReply"; }
+        std::string operator()(const wire::GroupReply&) { return "GroupReply"; }
         std::string operator()(const wire::LeaseEvent& e) {
             return "LeaseEvent " + std::to_string(static_cast<int>(e.what));
         }

@@ -20,7 +20,7 @@ A view keeps its tensor's memory: the producer is told that a consumer is done w
 the last view of it is gone.
 """
 
-from ._client import Capsule, Client, Event, Publication, Watch, connect, hold
+from ._client import Capsule, Client, Event, Group, Publication, Watch, connect, hold
 from ._errors import (
     AlreadyExistsError,
     ClosedError,
@@ -52,6 +52,7 @@ __all__ = [
     "Error",
     "Event",
     "ForkedError",
+    "Group",
     "InvalidArgumentError",
     "LimitError",
     "NotFoundError",

@@ -91,7 +91,7 @@ class Publication:
     """A capsule of this program. It can be attached until it is withdrawn, replaced, or its client is closed.
 
     The publication does not end with this object, but it keeps the client alive, and a client that nothing refers to
-    any more is closed.
+    any more is closed. `version` is 0 while it waits for its group to be committed.
     """
 
     def __init__(self, client: Client, name: str | None, state: _PublicationState, capsule: str, version: int):
@@ -149,6 +149,68 @@ class _PublicationState:
                 self.on_open(event)
         elif self.on_release is not None:
             self.on_release(event)
+
+
+class Group:
+    """Publications that others see all at once or not at all; from `Client.group`.
+
+    A context manager: leaving it commits the group, an exception aborts it. Until then nobody can attach, list or watch
+    what was published into it.
+    """
+
+    def __init__(self, client: Client):
+        self._client = client
+        self._publications: list[Publication] = []
+        self._number = client._core.begin_group()
+
+    @property
+    def open(self) -> bool:
+        """Whether it was neither committed nor aborted yet."""
+        return self._number != 0
+
+    def commit(self) -> None:
+        """Let others see all of it, at once. Each publication learns its `version`.
+
+        AlreadyExistsError if a name has become another user's meanwhile: nothing is seen then, and the group is still open.
+        """
+        self._client._core.end_group(self._use(), True)
+        self._number = 0
+        for publication in self._publications:
+            try:
+                publication.version = self._client._core.published_version(publication.capsule)
+            except (ClosedError, NotFoundError):
+                pass  # it has ended by now: replaced, or with its client
+        self._publications = []
+
+    def abort(self) -> None:
+        """Let go of all of it: its publications end. Once the group has ended this does nothing."""
+        number, self._number, self._publications = self._number, 0, []
+        if number:
+            try:
+                self._client._core.end_group(number, False)
+            except (ClosedError, ConnectionLostError, ForkedError, NotFoundError):
+                pass  # it ended with its client, or is the parent process's
+
+    def _use(self) -> int:
+        if not self._number:
+            raise InvalidArgumentError("the group was committed or aborted")
+        return self._number
+
+    def __reduce__(self):
+        raise TypeError("a Group can't be copied or sent to another process: it is its client's")
+
+    def __enter__(self) -> Group:
+        return self
+
+    def __exit__(self, kind, *exc) -> None:
+        try:
+            if kind is None and self.open:
+                self.commit()
+        finally:
+            self.abort()
+
+    def __repr__(self) -> str:
+        return f"<hurray.Group of {len(self._publications)}{'' if self.open else ', ended'}>"
 
 
 class Watch:
@@ -279,7 +341,16 @@ class Client:
             raise InvalidArgumentError(f"shape {shape} of {dtype} takes {byte_size} bytes, which no machine has")
         return _arrays.new_array(self._core.allocate(byte_size, zeroed), shape, dtype)
 
-    def publish(self, name, array, *, copy=False, on_release=None, on_open=None) -> Publication:
+    def group(self) -> Group:
+        """Begin a group: what is published into it is there all at once, when it is committed.
+
+            with client.group() as group:
+                for name, array in model.items():
+                    client.publish(name, array, group=group)
+        """
+        return Group(self)
+
+    def publish(self, name, array, *, copy=False, group=None, on_release=None, on_open=None) -> Publication:
         """Publish `array` under `name`, replacing what was published there; `None` names it by its capsule id only.
 
         An array that came from this client's `allocate`, or any view of one, is published as it is, without a copy:
@@ -287,6 +358,8 @@ class Client:
         Other views of it that were made before stay writable: don't use them, consumers see every byte.
 
         Any other array needs `copy=True`, which copies it into shared memory first.
+
+        With a `group` of this client it is there only once that is committed.
 
         `on_release(event)` is called each time a consumer lets go, `on_open(event)` each time one attaches, on a thread
         of the client's; exceptions in them go to sys.unraisablehook.
@@ -296,10 +369,13 @@ class Client:
         _arrays.element_type_of(array.dtype)  # the first thing to be told about, copied or not
         state = _PublicationState(on_release, on_open)
         tell_opened = on_open is not None
+        if group is not None and group._client is not self:
+            raise InvalidArgumentError("the group is another client's")
+        number = 0 if group is None else group._use()
         if copy:
             array, dense = _arrays.compact(array)
             address = _arrays.address_of(array)
-            published = self._core.publish_copy(name, dense, address, array.nbytes, state.on_event, tell_opened)
+            published = self._core.publish_copy(name, dense, address, array.nbytes, state.on_event, tell_opened, number)
         else:
             allocation = _arrays.allocation_of(array)
             if allocation is None:
@@ -309,11 +385,14 @@ class Client:
             if allocation.published:
                 raise InvalidArgumentError("the array's memory was published before, which works once: pass copy=True")
             dense = _arrays.lies_in(array, allocation)
-            published = self._core.publish(name, dense, allocation, state.on_event, tell_opened)
+            published = self._core.publish(name, dense, allocation, state.on_event, tell_opened, number)
             _arrays.make_read_only(array, allocation)
         with self._lock:
             self._publications.add(state)
-        return Publication(self, name, state, *published)
+        publication = Publication(self, name, state, *published)
+        if group is not None:
+            group._publications.append(publication)
+        return publication
 
     def withdraw(self, what) -> None:
         """Retire a capsule: nobody can attach it any more, those who hold it go on reading.

@@ -92,10 +92,11 @@ const char* c_str(const std::optional<std::string>& text) { return text ? text->
 
 // Publishes by `call(options, info)` and looks after the callback's context.
 template <typename Call>
-Published publish_with(ClientState& state, nb::object on_event, bool tell_opened, Call&& call) {
+Published publish_with(ClientState& state, nb::object on_event, bool tell_opened, std::uint64_t group, Call&& call) {
     HurrayPublishOptions options{};
     options.struct_size = sizeof options;
     options.flags = tell_opened ? HURRAY_PUBLISH_TELL_OPENED : 0;
+    options.group = group;
     CallbackContext* context = nullptr;
     if (!on_event.is_none()) {
         context = state.add(std::move(on_event));
@@ -245,13 +246,13 @@ std::unique_ptr<Allocation> Client::allocate(std::uint64_t byte_size, bool zeroe
 }
 
 Published Client::publish(const std::optional<std::string>& name, const Dense& dense, Allocation& allocation,
-                          nb::object on_event, bool tell_opened) {
+                          nb::object on_event, bool tell_opened, std::uint64_t group) {
     const std::shared_ptr<ClientState> state = use();
     const std::vector<std::uint8_t> descriptor = encode(dense);
     HurrayAllocation* handle = allocation.take(state).release();  // no second thread can publish it meanwhile
     Published published;
     try {
-        published = publish_with(*state, std::move(on_event), tell_opened,
+        published = publish_with(*state, std::move(on_event), tell_opened, group,
                                  [&](const HurrayPublishOptions& options, HurrayCapsuleInfo& info) {
                                      return hurray_client_publish(state->handle, c_str(name), descriptor.data(),
                                                                   descriptor.size(), &handle, &options, &info);
@@ -265,7 +266,7 @@ Published Client::publish(const std::optional<std::string>& name, const Dense& d
 }
 
 Published Client::publish_copy(const std::optional<std::string>& name, const Dense& dense, std::uintptr_t address,
-                               std::uint64_t byte_size, nb::object on_event, bool tell_opened) {
+                               std::uint64_t byte_size, nb::object on_event, bool tell_opened, std::uint64_t group) {
     const std::shared_ptr<ClientState> state = use();
     const std::vector<std::uint8_t> descriptor = encode(dense);
     HurrayBufferList* made = nullptr;
@@ -279,12 +280,33 @@ Published Client::publish_copy(const std::optional<std::string>& name, const Den
         hurray_buffer_destroy(buffer);
         raise_status(status);
     }
-    return publish_with(*state, std::move(on_event), tell_opened,
+    return publish_with(*state, std::move(on_event), tell_opened, group,
                         [&](HurrayPublishOptions& options, HurrayCapsuleInfo& info) {
                             options.flags |= HURRAY_PUBLISH_COPY;
                             return hurray_client_publish_list(state->handle, c_str(name), descriptor.data(),
                                                               descriptor.size(), made, &options, &info);
                         });
+}
+
+std::uint64_t Client::begin_group() {
+    const std::shared_ptr<ClientState> state = use();
+    std::uint64_t number = 0;
+    check(without_gil([&] { return hurray_client_group_begin(state->handle, &number); }));
+    return number;
+}
+
+void Client::end_group(std::uint64_t group, bool commit) {
+    const std::shared_ptr<ClientState> state = use();
+    check(without_gil([&] { return hurray_client_group_end(state->handle, group, commit ? 1 : 0); }));
+}
+
+std::uint64_t Client::published_version(const std::string& capsule) {
+    const std::shared_ptr<ClientState> state = use();
+    const HurrayCapsuleId id = capsule_from_text(capsule);
+    HurrayCapsuleInfo info{};
+    info.struct_size = sizeof info;
+    check(hurray_client_published(state->handle, &id, &info));
+    return info.version;
 }
 
 void Client::withdraw(const std::string& capsule) {
@@ -508,9 +530,12 @@ void bind_client(nb::module_& module) {
         .def_prop_ro("closed", &Client::closed)
         .def("allocate", &Client::allocate, nb::arg("byte_size"), nb::arg("zeroed"))
         .def("publish", &Client::publish, nb::arg("name").none(), nb::arg("dense"), nb::arg("allocation"),
-             nb::arg("on_event").none(), nb::arg("tell_opened"))
+             nb::arg("on_event").none(), nb::arg("tell_opened"), nb::arg("group") = 0)
         .def("publish_copy", &Client::publish_copy, nb::arg("name").none(), nb::arg("dense"), nb::arg("address"),
-             nb::arg("byte_size"), nb::arg("on_event").none(), nb::arg("tell_opened"))
+             nb::arg("byte_size"), nb::arg("on_event").none(), nb::arg("tell_opened"), nb::arg("group") = 0)
+        .def("begin_group", &Client::begin_group)
+        .def("end_group", &Client::end_group, nb::arg("group"), nb::arg("commit"))
+        .def("published_version", &Client::published_version, nb::arg("capsule"))
         .def("withdraw", &Client::withdraw, nb::arg("capsule"))
         .def("attach", &Client::attach, nb::arg("name").none(), nb::arg("capsule").none(), nb::arg("version"),
              nb::arg("newer_than"), nb::arg("timeout_ms"))

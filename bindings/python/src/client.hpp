@@ -100,9 +100,13 @@ class Client {
     [[nodiscard]] bool closed() const { return state_ == nullptr; }
     [[nodiscard]] std::unique_ptr<Allocation> allocate(std::uint64_t byte_size, bool zeroed);
     Published publish(const std::optional<std::string>& name, const Dense& dense, Allocation& allocation,
-                      nb::object on_event, bool tell_opened);
+                      nb::object on_event, bool tell_opened, std::uint64_t group);
     Published publish_copy(const std::optional<std::string>& name, const Dense& dense, std::uintptr_t address,
-                           std::uint64_t byte_size, nb::object on_event, bool tell_opened);
+                           std::uint64_t byte_size, nb::object on_event, bool tell_opened, std::uint64_t group);
+    [[nodiscard]] std::uint64_t begin_group();
+    void end_group(std::uint64_t group, bool commit);
+    /// Of a capsule that this client has published and that has not ended; 0 while it is staged.
+    [[nodiscard]] std::uint64_t published_version(const std::string& capsule);
     void withdraw(const std::string& capsule);
     [[nodiscard]] std::unique_ptr<Tensor> attach(const std::optional<std::string>& name,
                                                  const std::optional<std::string>& capsule, std::uint64_t version,

@@ -20,7 +20,8 @@
 ///  P4  Callbacks run on the client's own thread, or in Client::dispatch if it was connected with dispatch_by_caller. No lock
 ///      is held, so they may call this API; they must not throw (std::terminate) and must not destroy their Client.
 ///  P5  Timeouts: zero answers at once, kForever waits without an end.
-///  P6  Destructors never throw and never block, Client's and Watch's excepted, which wait for a callback that runs just then.
+///  P6  Destructors never throw and never block, with three exceptions: Client's and Watch's wait for a callback that runs just
+///      then, Group's for the daemon's answer.
 ///
 /// Nothing but the C functions of the shared library is called, so any compiler may be used.
 
@@ -76,17 +77,17 @@ struct Access {
 /// What is known of a capsule. Owns all of it.
 struct CapsuleInfo {
     CapsuleId capsule;
-    std::string name;  ///< empty: it has none
-    std::uint64_t version = 0;
+    std::string name;              ///< empty: it has none
+    std::uint64_t version = 0;     ///< 0: staged in a Group
     std::uint64_t byte_size = 0;   ///< of its buffers together
-    std::uint64_t leases = 0;      ///< open ones when Client::list asked; else 0
+    std::uint64_t leases = 0;      ///< open ones when Client::list or Client::published asked; else 0
     std::optional<Access> access;  ///< nothing: the publisher's user and root
     bool immutable = false;
     bool unsealed = false;
     bool retired = false;                  ///< can't be attached any more, is still held
     bool lingering = false;                ///< outlives its producer
     std::int32_t pid = 0;                  ///< of its producer when Client::list asked; else 0
-    std::vector<std::uint8_t> descriptor;  ///< encoded; empty from Client::publish
+    std::vector<std::uint8_t> descriptor;  ///< encoded; empty from Client::publish and Client::published
 };
 
 /// One event. `name` lives for the callback only.
@@ -118,6 +119,7 @@ struct PublishOptions {
     EventFunction
         on_event{};  ///< this capsule's events; kept until HURRAY_EVENT_ENDED or the Client's end. May be empty
     bool tell_opened = false;  ///< HURRAY_EVENT_LEASE_OPENED too
+    std::uint64_t group = 0;   ///< Group::number(): there once that is committed. 0: at once
 };
 
 struct AttachOptions {
@@ -509,6 +511,66 @@ class Watch {
     std::shared_ptr<State> state_;
 };
 
+// ---- Groups --------------------------------------------------------------------------------------------------------
+
+/// Capsules that others see all at once or not at all. Made by Client::begin_group.
+///
+///     auto model = client.begin_group();
+///     for (auto& [name, tensor] : tensors) {
+///         client.publish(name, std::move(tensor), {.group = model.number()});
+///     }
+///     model.commit();
+///
+/// Destroyed before it was committed it is aborted: its capsules end, and nobody has seen them. May outlive its Client, and
+/// does nothing then.
+class Group {
+  public:
+    Group(Group&& other) noexcept
+        : connection_(std::exchange(other.connection_, {})), number_(std::exchange(other.number_, 0)) {}
+    Group& operator=(Group&& other) noexcept {
+        if (this != &other) {
+            abort();
+            connection_ = std::exchange(other.connection_, {});
+            number_ = std::exchange(other.number_, 0);
+        }
+        return *this;
+    }
+    ~Group() { abort(); }
+
+    /// For PublishOptions; 0 once it has ended.
+    std::uint64_t number() const noexcept { return number_; }
+
+    /// Makes all of it visible; Client::published tells the versions. If this throws because a name belongs to another user by now
+    /// (HURRAY_ERR_ALREADY_EXISTS), the group is still open.
+    void commit() {
+        const auto connection = connection_.lock();
+        if (number_ == 0) {
+            throw StatusError(HURRAY_ERR_INVALID_ARGUMENT, "the group was committed, aborted or moved from");
+        }
+        if (connection == nullptr) {
+            throw StatusError(HURRAY_ERR_CLOSED, "the group's client is gone");
+        }
+        throw_if_failed(hurray_client_group_end(connection->handle, number_, 1));
+        number_ = 0;
+    }
+
+    /// Lets go of all of it. Twice is fine, and after commit it does nothing.
+    void abort() noexcept {
+        if (const auto connection = connection_.lock(); connection != nullptr && number_ != 0) {
+            static_cast<void>(hurray_client_group_end(connection->handle, number_, 0));
+        }
+        number_ = 0;
+    }
+
+  private:
+    friend class Client;
+    Group(std::weak_ptr<client_detail::Connection> connection, std::uint64_t number)
+        : connection_(std::move(connection)), number_(number) {}
+
+    std::weak_ptr<client_detail::Connection> connection_;
+    std::uint64_t number_ = 0;
+};
+
 // ---- The client ----------------------------------------------------------------------------------------------------
 
 /// One connection to the daemon.
@@ -674,7 +736,23 @@ class Client {
                             });
     }
 
-    /// Retires a capsule: no new attach; those who hold it go on reading.
+    /// Begins a group: what is published into it is there once it is committed, all at once.
+    [[nodiscard]] Group begin_group() {
+        std::uint64_t number = 0;
+        throw_if_failed(hurray_client_group_begin(use(), &number));
+        return Group(connection_, number);
+    }
+
+    /// What is known here of a capsule that this client has published and that has not ended: version, sizes, open leases.
+    CapsuleInfo published(const CapsuleId& capsule) const {
+        const HurrayCapsuleId c_capsule = client_detail::to_c(capsule);
+        HurrayCapsuleInfo info{};
+        info.struct_size = sizeof info;
+        throw_if_failed(hurray_client_published(use(), &c_capsule, &info));
+        return client_detail::from_c(info);
+    }
+
+    /// Retires a capsule: no new attach; those who hold it go on reading. A staged one leaves its group.
     void withdraw(const CapsuleId& capsule) {
         const HurrayCapsuleId c_capsule = client_detail::to_c(capsule);
         throw_if_failed(hurray_client_withdraw(use(), &c_capsule));
@@ -753,6 +831,7 @@ class Client {
         HurrayPublishOptions c_options{};
         c_options.struct_size = sizeof c_options;
         c_options.flags = flags | (options.tell_opened ? HURRAY_PUBLISH_TELL_OPENED : 0u);
+        c_options.group = options.group;
         client_detail::Listeners::Listener* listener = nullptr;
         if (options.on_event) {
             listener = connection_->listeners.add(std::move(options.on_event));
@@ -795,7 +874,7 @@ class Client {
         return tensor;
     }
 
-    // Shared with the Watches' weak pointers only.
+    // Shared with the weak pointers of Watches and Groups only.
     std::shared_ptr<client_detail::Connection> connection_;
 };
 

@@ -113,7 +113,8 @@ TEST(CodecRequestTest, PublishArrivesAsItWasSent) {
                        "a/b",
                        std::string("HRRY\0\xFF", 6),
                        {{9, true, Memory::Reusable, UINT64_MAX, 77}, {4, false, Memory::Reusable, 1, 0}},
-                       {{1, 0}, {0, UINT64_MAX}, {7, 1}}};
+                       {{1, 0}, {0, UINT64_MAX}, {7, 1}},
+                       UINT64_MAX};
     const auto decoded = there_and_back({UINT64_MAX, UINT64_MAX, sent}, 1);
     const auto& got = std::get<Publish>(decoded.message);
     EXPECT_EQ(got.capsule, sent.capsule);
@@ -121,10 +122,12 @@ TEST(CodecRequestTest, PublishArrivesAsItWasSent) {
     EXPECT_EQ(got.descriptor, sent.descriptor);
     EXPECT_EQ(got.segments, sent.segments);
     EXPECT_EQ(got.placements, sent.placements);
+    EXPECT_EQ(got.group, sent.group);
 }
 
 TEST(CodecRequestTest, TheLargestPublishFitsAPacket) {
-    Publish sent{id_of(kId), std::string(kMaxNameBytes, 'n'), std::string(kMaxDescriptorBytes, 'd'), {}, {}};
+    Publish sent{id_of(kId), std::string(kMaxNameBytes, 'n'), std::string(kMaxDescriptorBytes, 'd'), {}, {},
+                 UINT64_MAX};
     for (std::size_t i = 0; i < kMaxSegments; ++i) {
         sent.segments.push_back({UINT64_MAX - i, true, Memory::Reusable, UINT64_MAX, UINT64_MAX});
     }
@@ -198,6 +201,11 @@ TEST(CodecRequestTest, TheSmallRequestsArriveAsTheyWereSent) {
     EXPECT_EQ(std::get<Unreserve>(there_and_back({2, std::nullopt, Unreserve{4}}).message).reservation, 4U);
     EXPECT_EQ(std::get<Forget>(there_and_back({2, std::nullopt, Forget{{0, 5}}}).message).segments,
               (std::vector<std::uint64_t>{0, 5}));
+    for (const auto action : {Group::Action::Begin, Group::Action::Commit, Group::Action::Abort}) {
+        const auto group = there_and_back({2, std::nullopt, Group{UINT64_MAX, action}});
+        EXPECT_EQ(std::get<Group>(group.message).group, UINT64_MAX);
+        EXPECT_EQ(std::get<Group>(group.message).action, action);
+    }
 
     const auto watch = there_and_back({2, std::nullopt, Watch{5, "a/"}});
     EXPECT_EQ(std::get<Watch>(watch.message).watch, 5U);
@@ -417,8 +425,6 @@ INSTANTIATE_TEST_SUITE_P(
             "not supported yet", 1},
         Bad{"LingerOfZero", publish, [](auto& r) { r.mutable_publish()->set_linger_ms(0); }, Errc::Unsupported,
             "publish.linger_ms", "not supported yet", 1},
-        Bad{"Group", publish, [](auto& r) { r.mutable_publish()->set_group(1); }, Errc::Unsupported, "publish.group",
-            "not supported yet", 1},
         Bad{"Version", publish, [](auto& r) { r.mutable_publish()->set_version(1); }, Errc::Unsupported,
             "publish.version", "not supported yet", 1},
         Bad{"Retired", publish, [](auto& r) { r.mutable_publish()->set_retired(true); }, Errc::Unsupported,
@@ -513,20 +519,38 @@ INSTANTIATE_TEST_SUITE_P(
             Errc::InvalidArgument, "watch.pattern", "segment \"..\""},
         Bad{"UnwatchZero", bare, [](auto& r) { r.mutable_unwatch(); }, Errc::InvalidArgument, "unwatch.watch",
             "start at 1"},
+        Bad{"GroupZero", bare, [](auto& r) { r.mutable_group()->set_action(pb::Group::BEGIN); }, Errc::InvalidArgument,
+            "group.group", "start at 1"},
+        Bad{"GroupWithoutAction", bare, [](auto& r) { r.mutable_group()->set_group(1); }, Errc::InvalidArgument,
+            "group.action", "action 0 is not known"},
+        Bad{"GroupOfAnUnknownAction", bare,
+            [](auto& r) {
+                r.mutable_group()->set_group(1);
+                r.mutable_group()->set_action(static_cast<pb::Group::Action>(4));
+            },
+            Errc::InvalidArgument, "group.action", "action 4 is not known"},
+        Bad{"GroupOfANegativeAction", bare,
+            [](auto& r) {
+                r.mutable_group()->set_group(1);
+                r.mutable_group()->set_action(static_cast<pb::Group::Action>(-1));
+            },
+            Errc::InvalidArgument, "group.action", "action -1 is not known"},
+        Bad{"GroupWithADescriptor", bare, [](auto& r) { r.mutable_group(); }, Errc::InvalidArgument, "group",
+            "group carries no descriptors, but 1 came", 1},
         Bad{"StatusWithADescriptor", bare, [](auto& r) { r.mutable_status(); }, Errc::InvalidArgument, "status",
             "status carries no descriptors, but 1 came", 1}),
     name_of_case);
 
-INSTANTIATE_TEST_SUITE_P(
-    NotYet, BadRequestTest,
-    ::testing::Values(
-        Bad{"Drop", bare, [](auto& r) { r.mutable_drop(); }, Errc::Unsupported, "drop", "not supported yet"},
-        Bad{"Confirm", bare, [](auto& r) { r.mutable_confirm(); }, Errc::Unsupported, "confirm", "not supported yet"},
-        Bad{"Group", bare, [](auto& r) { r.mutable_group(); }, Errc::Unsupported, "group", "not supported yet"},
-        Bad{"Claims", bare, [](auto& r) { r.mutable_claims(); }, Errc::Unsupported, "claims", "not supported yet"},
-        Bad{"ResumeDone", bare, [](auto& r) { r.mutable_resume_done(); }, Errc::Unsupported, "resume_done",
-            "not supported yet"}),
-    name_of_case);
+INSTANTIATE_TEST_SUITE_P(NotYet, BadRequestTest,
+                         ::testing::Values(Bad{"Drop", bare, [](auto& r) { r.mutable_drop(); }, Errc::Unsupported,
+                                               "drop", "not supported yet"},
+                                           Bad{"Confirm", bare, [](auto& r) { r.mutable_confirm(); }, Errc::Unsupported,
+                                               "confirm", "not supported yet"},
+                                           Bad{"Claims", bare, [](auto& r) { r.mutable_claims(); }, Errc::Unsupported,
+                                               "claims", "not supported yet"},
+                                           Bad{"ResumeDone", bare, [](auto& r) { r.mutable_resume_done(); },
+                                               Errc::Unsupported, "resume_done", "not supported yet"}),
+                         name_of_case);
 
 }  // namespace
 }  // namespace hurray::wire

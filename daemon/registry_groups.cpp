@@ -1,0 +1,163 @@
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "daemon/registry.hpp"
+
+// Groups: capsules that become visible together, or never. Apart from registry.cpp, which has what every capsule goes through.
+
+namespace hurrayd {
+namespace {
+
+using hurray::Errc;
+using hurray::Error;
+
+tl::unexpected<Error> no_such_group(std::string field, std::uint64_t number) {
+    return hurray::fail_field(Errc::NotFound, std::move(field),
+                              "this session has no open group " + std::to_string(number));
+}
+
+/// Something of which there are `limit` already.
+Error over_limit(std::string field, std::string limit_name, std::size_t limit, std::string message) {
+    Error error{Errc::Limit, std::move(message) + "; at most " + std::to_string(limit) + " are allowed"};
+    error.field = std::move(field);
+    error.limit_name = std::move(limit_name);
+    error.limit = limit;
+    error.in_use = limit;
+    error.value = limit + 1;
+    return error;
+}
+
+}  // namespace
+
+void Registry::group(SessionNumber from, std::uint64_t request_id, const wire::Group& group, Outbox& out) {
+    using Action = wire::Group::Action;
+    Session& producer = session(from);
+    if (group.action == Action::Begin) {
+        begin(producer, request_id, group.group, out);
+        return;
+    }
+    if (const auto open = producer.groups.find(group.group); open != producer.groups.end()) {
+        if (group.action == Action::Commit) {
+            commit(producer, request_id, open->second, out);
+        } else {
+            abort(producer, request_id, open->second, out);
+        }
+        return;
+    }
+    if (const auto& last = producer.last_group; last && last->number == group.group && last->action == group.action) {
+        wire::GroupReply again;
+        for (std::size_t i = 0; i < last->size; ++i) {
+            again.versions.push_back(last->first_version + i);
+        }
+        out.send(from, request_id, std::move(again));
+        return;
+    }
+    out.send(from, request_id, no_such_group("group.group", group.group).value());
+}
+
+void Registry::begin(Session& producer, std::uint64_t request_id, std::uint64_t number, Outbox& out) {
+    if (producer.groups.contains(number)) {
+        out.send(producer.number, request_id,
+                 Error{Errc::AlreadyExists, "group " + std::to_string(number) + " is open in this session already",
+                       "group.group"});
+        return;
+    }
+    if (producer.groups.size() >= wire::kMaxOpenGroups) {
+        out.send(producer.number, request_id,
+                 over_limit("group.group", "open_groups", wire::kMaxOpenGroups,
+                            "this session has " + std::to_string(producer.groups.size()) + " open groups"));
+        return;
+    }
+    producer.groups[number].number = number;
+    if (producer.last_group && producer.last_group->number == number) {
+        producer.last_group.reset();  // the number is another group's now
+    }
+    out.send(producer.number, request_id, wire::GroupReply{});
+}
+
+/// The group that a publish names, if it may join it.
+hurray::Result<Registry::Group*> Registry::group_for(Session& producer, const wire::Publish& publish) {
+    const auto open = producer.groups.find(publish.group);
+    if (open == producer.groups.end()) {
+        return no_such_group("publish.group", publish.group);
+    }
+    Group& group = open->second;
+    if (group.size >= wire::kMaxGroupMembers) {
+        return hurray::fail(
+            over_limit("publish.group", "group_members", wire::kMaxGroupMembers,
+                       "group " + std::to_string(group.number) + " has " + std::to_string(group.size) + " members"));
+    }
+    if (group.names.contains(publish.name)) {
+        // The later one would replace the earlier before anybody has seen it.
+        return hurray::fail_field(
+            Errc::AlreadyExists, "publish.name",
+            "group " + std::to_string(group.number) + " has a member with the name \"" + publish.name + "\" already");
+    }
+    return &group;
+}
+
+void Registry::stage(Capsule& capsule, Group& group) {
+    capsule.group = &group;
+    group.members.push_back(capsule);
+    ++group.size;
+    if (const std::string& name = capsule.published.name; !name.empty()) {
+        group.names.insert(name);
+    }
+    ++count(capsule.id.uid).staged;
+}
+
+void Registry::unstage(Capsule& capsule) {
+    Group& group = *capsule.group;
+    group.names.erase(capsule.published.name);
+    --group.size;
+    capsule.in_session.unlink();
+    capsule.group = nullptr;
+    --count(capsule.id.uid).staged;
+}
+
+void Registry::commit(Session& producer, std::uint64_t request_id, Group& group, Outbox& out) {
+    // A name may have become somebody else's since. Whatever can be refused is refused before anything changes.
+    for (const Capsule& member : group.members) {
+        if (const std::string& name = member.published.name; !may_publish(producer, name)) {
+            out.send(producer.number, request_id,
+                     Error{Errc::AlreadyExists,
+                           "group " + std::to_string(group.number) + " has a member with the name \"" + name +
+                               "\", which belongs to another user by now: nothing of the group is published",
+                           "group.group"});
+            return;
+        }
+    }
+    const std::size_t first = out.packets.size();
+    std::vector<Capsule*> members;
+    members.reserve(group.size);
+    wire::GroupReply reply;
+    reply.versions.reserve(group.size);
+    while (!group.members.empty()) {
+        Capsule& member = group.members.front();
+        unstage(member);
+        producer.capsules.push_back(member);
+        make_visible(member, out);  // ends no other member: each has a name of its own
+        members.push_back(&member);
+        reply.versions.push_back(member.version);
+    }
+    producer.last_group = EndedGroup{group.number, wire::Group::Action::Commit,
+                                     members.empty() ? 0 : members.front()->version, members.size()};
+    producer.groups.erase(std::uint64_t{group.number});
+    out.send_after(first, producer.number, request_id, std::move(reply));
+    for (Capsule* member : members) {
+        serve_waiters(*member, out);
+    }
+    continue_announcements(out);
+}
+
+void Registry::abort(Session& producer, std::uint64_t request_id, Group& group, Outbox& out) {
+    while (!group.members.empty()) {
+        end(group.members.front(), out);
+    }
+    producer.last_group = EndedGroup{group.number, wire::Group::Action::Abort, 0, 0};
+    producer.groups.erase(std::uint64_t{group.number});
+    out.send(producer.number, request_id, wire::GroupReply{});
+}
+
+}  // namespace hurrayd

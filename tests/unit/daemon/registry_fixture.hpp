@@ -1,0 +1,188 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "daemon/registry.hpp"
+
+// A registry and what it sends. Packets are written down as short words ("Opened(1)", "AttachReply#7") so that a test shows
+// the order of everything that one step sets off, to whom.
+
+namespace hurrayd {
+
+using hurray::Errc;
+using Words = std::vector<std::string>;
+
+inline constexpr std::uint64_t kFirstVersion = 1000;
+inline constexpr std::uint32_t kAlice = 1001;
+inline constexpr std::uint32_t kBob = 1002;
+
+inline wire::Id16 id16(std::uint8_t n) {
+    wire::Id16 id;
+    id.bytes[15] = n;
+    return id;
+}
+
+class RegistryTest : public testing::Test {
+  protected:
+    Registry registry{kFirstVersion};
+    Outbox out;
+    std::uint64_t next_session = 1;
+    std::uint64_t next_segment = 1;
+    std::uint64_t now = 0;
+
+    SessionNumber open(std::uint32_t uid) {
+        const SessionNumber number{next_session++};
+        const auto opened = registry.open_session(number, {uid, uid, static_cast<std::int32_t>(number.value), uid == 0,
+                                                           id16(static_cast<std::uint8_t>(number.value))});
+        EXPECT_TRUE(opened.has_value());
+        return number;
+    }
+
+    static Publication publication(std::uint8_t capsule, const std::string& name) {
+        Publication p;
+        p.request.capsule = id16(capsule);
+        p.request.name = name;
+        p.request.descriptor = "descriptor";
+        return p;
+    }
+
+    /// A file that came with a publish.
+    BroughtSegment brought(std::uint64_t inode) { return {{next_segment++}, {1, inode}}; }
+
+    /// Publishes a capsule of one segment with 4096 bytes, whose file and producer's number are the capsule's own.
+    Words publish(SessionNumber from, std::uint64_t request, std::uint8_t capsule, const std::string& name,
+                  std::uint64_t group = 0) {
+        Publication p = publication(capsule, name);
+        p.request.segments = {{capsule, true, wire::Memory::Reusable, 4096, 0}};
+        p.request.placements = {{0, 0}};
+        p.request.group = group;
+        p.brought = {brought(capsule)};
+        p.buffer_bytes = 100;
+        registry.publish(from, request, std::move(p), out);
+        return take();
+    }
+
+    Words group(SessionNumber from, std::uint64_t request, std::uint64_t number, wire::Group::Action action) {
+        registry.group(from, request, {number, action}, out);
+        return take();
+    }
+
+    static wire::Attach by_name(std::uint64_t lease, const std::string& name) { return {lease, name}; }
+    static wire::Attach by_id(std::uint64_t lease, std::uint32_t uid, std::uint8_t capsule) {
+        return {lease, wire::CapsuleId{uid, id16(capsule)}};
+    }
+
+    Words attach(SessionNumber from, std::uint64_t request, const wire::Attach& what,
+                 std::optional<std::uint64_t> timeout = 0) {
+        registry.attach(from, request, what, timeout, now, out);
+        return take();
+    }
+    Words release(SessionNumber from, std::uint64_t request, std::vector<std::uint64_t> leases) {
+        registry.release(from, request, {std::move(leases)}, out);
+        return take();
+    }
+    Words end(SessionNumber session) {
+        registry.end_session(session, out);
+        while (registry.has_endings()) {
+            registry.continue_endings(out);
+        }
+        return take();
+    }
+    Words withdraw(SessionNumber from, std::uint64_t request, std::uint32_t uid, std::uint8_t capsule) {
+        registry.withdraw(from, request, {{uid, id16(capsule)}}, out);
+        return take();
+    }
+    Words list(SessionNumber from, const wire::List& list, wire::ListReply& reply) {
+        registry.list(from, 1, list, out);
+        if (const auto* page = std::get_if<wire::ListReply>(&out.packets.at(0).packet.message)) {
+            reply = *page;
+        }
+        return take();
+    }
+    std::uint64_t used(SessionNumber asker, std::uint32_t uid, const std::string& name) {
+        registry.status(asker, 1, "v", 5, now, out);
+        std::uint64_t result = 0;
+        for (const auto& use : std::get<wire::StatusReply>(out.packets.at(0).packet.message).uses) {
+            if (use.uid == uid && use.name == name) {
+                result = use.used;
+            }
+        }
+        out.clear();
+        return result;
+    }
+
+    static std::string capsule_text(const wire::CapsuleId& id) { return std::to_string(id.id.bytes[15]); }
+
+    static std::string text(const wire::Packet& packet) {
+        struct Visitor {
+            std::string operator()(const hurray::Error& e) {
+                return "Error" + std::to_string(static_cast<int>(e.code));
+            }
+            std::string operator()(const wire::Done&) { return "Done"; }
+            std::string operator()(const wire::HelloReply&) { return "HelloReply"; }
+            std::string operator()(const wire::PublishReply& r) { return "PublishReply=" + std::to_string(r.version); }
+            std::string operator()(const wire::AttachReply& r) {
+                return "AttachReply(" + capsule_text(r.capsule) + ")";
+            }
+            std::string operator()(const wire::ListReply&) { return "ListReply"; }
+            std::string operator()(const wire::StatusReply&) { return "StatusReply"; }
+            std::string operator()(const wire::GroupReply& r) {
+                std::string versions;
+                for (const std::uint64_t version : r.versions) {
+                    versions += (versions.empty() ? "=" : ",") + std::to_string(version);
+                }
+                return "GroupReply" + versions;
+            }
+            std::string operator()(const wire::LeaseEvent& e) {
+                static const char* const kWhat[] = {"", "Opened", "Released", "Lost", "Taken"};
+                return std::string(kWhat[static_cast<int>(e.what)]) + "(" + capsule_text(e.capsule) + " lease " +
+                       std::to_string(e.lease.lease) + " left " + std::to_string(e.remaining) + ")";
+            }
+            std::string operator()(const wire::Ended& e) {
+                return "Ended(" + capsule_text(e.capsule) + (e.reusable ? " reusable)" : ")");
+            }
+            std::string operator()(const wire::Retired& e) { return "Retired(" + capsule_text(e.capsule) + ")"; }
+            std::string operator()(const wire::Watched& e) {
+                static const char* const kWhat[] = {"",        "Present",      "SnapshotEnd", "Published",
+                                                    "Retired", "ProducerLost", "Gap"};
+                return std::string("Watched") + kWhat[static_cast<int>(e.what)] +
+                       (e.version != 0 ? "(" + capsule_text(e.capsule) + ")" : "");
+            }
+            std::string operator()(const wire::ProducerLost& e) {
+                return "ProducerLost(" + capsule_text(e.capsule) + ")";
+            }
+            std::string operator()(const wire::Closing&) { return "Closing"; }
+        };
+        return std::visit(Visitor{}, packet.message) +
+               (packet.request_id != 0 ? "#" + std::to_string(packet.request_id) : "");
+    }
+
+    /// What the last step sent, as "SESSION:WORD".
+    Words take() {
+        registry.check_consistency();
+        Words words;
+        for (const Outgoing& outgoing : out.packets) {
+            words.push_back(std::to_string(outgoing.to.value) + ":" + text(outgoing.packet));
+        }
+        dropped.insert(dropped.end(), out.dropped.begin(), out.dropped.end());
+        last = std::move(out.packets);
+        out.clear();
+        return words;
+    }
+
+    std::vector<SegmentNumber> dropped;
+    std::vector<Outgoing> last;
+
+    void expect_nothing_held() { EXPECT_EQ(registry.totals(), Registry::Totals{}); }
+};
+
+inline std::string error(Errc code) { return "Error" + std::to_string(static_cast<int>(code)); }
+
+}  // namespace hurrayd
