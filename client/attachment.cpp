@@ -21,32 +21,9 @@ tl::unexpected<Error> unsound(Error error) {
     return fail(std::move(error));
 }
 
-Result<std::vector<std::shared_ptr<const Mapping>>> map_segments(const wire::AttachReply& reply,
-                                                                 const std::vector<UniqueFd>& fds) {
-    std::vector<std::shared_ptr<const Mapping>> mappings;
-    mappings.reserve(reply.segments.size());
-    for (std::size_t i = 0; i < reply.segments.size(); ++i) {
-        const wire::Path field{"attach.segments", i};
-        if (!reply.segments[i].carries_fd) {
-            return unsound({Errc::Protocol, field.text() + " comes without its descriptor"});
-        }
-        // Every segment carries one, so they come in the order of the segments, and codec has counted them.
-        const int fd = fds[i].get();
-        if (auto checked = wire::check_segment(fd, reply.segments[i], field); !checked) {
-            return unsound(std::move(checked.error()));
-        }
-        auto mapping = Mapping::open_read_only(fd, reply.segments[i].size);
-        if (!mapping) {
-            return fail(std::move(mapping.error()));
-        }
-        mappings.push_back(std::move(*mapping));
-    }
-    return mappings;
-}
-
 /// Where the buffers lie, once all of it is checked.
-Result<std::vector<BufferRange>> find_buffers(const wire::AttachReply& reply, const std::vector<UniqueFd>& fds,
-                                              std::vector<std::shared_ptr<const Mapping>>& mappings) {
+Result<std::vector<BufferRange>> find_buffers(const wire::AttachReply& reply, std::span<SegmentCache::Use> segments,
+                                              Populate populate) {
     const std::span bytes(reinterpret_cast<const std::uint8_t*>(reply.descriptor.data()), reply.descriptor.size());
     const auto view = decode_descriptor(bytes);
     if (!view) {
@@ -70,11 +47,16 @@ Result<std::vector<BufferRange>> find_buffers(const wire::AttachReply& reply, co
     if (auto checked = wire::check_placements(reply.segments, reply.placements, extents, "attach"); !checked) {
         return unsound(std::move(checked.error()));
     }
-    auto mapped = map_segments(reply, fds);
-    if (!mapped) {
-        return fail(std::move(mapped.error()));
+    std::vector<std::shared_ptr<const Mapping>> mappings;
+    mappings.reserve(segments.size());
+    for (SegmentCache::Use& use : segments) {
+        auto mapping = use.segment().map(populate);
+        if (!mapping) {
+            return mapping.error().code == Errc::Limit ? fail(std::move(mapping.error()))
+                                                       : unsound(std::move(mapping.error()));
+        }
+        mappings.push_back(std::move(*mapping));
     }
-    mappings = std::move(*mapped);
     for (std::size_t i = 0; i < ranges.size(); ++i) {
         if (ranges[i].size > 0) {
             ranges[i].mapping = mappings[reply.placements[i].segment];
@@ -106,6 +88,18 @@ class Grant {
     const Standing& standing_;
 };
 
+/// Has hurrayd told of what is dropped on the way, once nothing of it is in use.
+class Settling {
+  public:
+    explicit Settling(Session& session) noexcept : session_(session) {}
+    ~Settling() { session_.segments().settle(session_.connection()); }
+    Settling(const Settling&) = delete;
+    Settling& operator=(const Settling&) = delete;
+
+  private:
+    Session& session_;
+};
+
 }  // namespace
 
 Result<Attachment> attach(const std::shared_ptr<Session>& session, const AttachTerms& terms) {
@@ -123,14 +117,17 @@ Result<Attachment> attach(const std::shared_ptr<Session>& session, const AttachT
     Connection::CallOptions options;
     options.timeout_ms = terms.timeout_ms;
     options.lease = message.lease;
+    const Settling settling(*session);  // after all below have let go
     const auto standing = std::make_shared<Standing>();
+    Result<std::vector<SegmentCache::Use>> segments;
     bool booked = false;
-    options.on_reply = [&](const wire::PacketMessage& answer) {
-        // Before any later packet is read: one may say that the producer is gone.
+    options.on_reply = [&](const wire::PacketMessage& answer, std::vector<UniqueFd>& fds, bool fds_missing) {
+        // Before any later packet is read: one may say that the producer is gone, or name the same segments.
         if (const auto* granted = std::get_if<wire::AttachReply>(&answer)) {
             standing->capsule = granted->capsule;
             session->leases().add(standing);
             booked = true;
+            segments = session->segments().take(*granted, fds, fds_missing);
         }
     };
     auto reply = session->connection().call(message, options);
@@ -145,9 +142,10 @@ Result<Attachment> attach(const std::shared_ptr<Session>& session, const AttachT
         return fail(Errc::Protocol, "hurrayd answered an attach with something else");
     }
     Grant grant(*session, message.lease, *standing);
-    std::vector<std::shared_ptr<const Mapping>> mappings;
-    auto ranges = find_buffers(*granted, reply->fds, mappings);
-    reply->fds.clear();  // mapped, or of no use
+    if (!segments) {
+        return fail(std::move(segments.error()));
+    }
+    auto ranges = find_buffers(*granted, *segments, terms.populate);
     if (!ranges) {
         return fail(std::move(ranges.error()));
     }
@@ -163,7 +161,7 @@ Result<Attachment> attach(const std::shared_ptr<Session>& session, const AttachT
     }
     attachment.buffers = std::move(*buffers);
     auto lease =
-        std::make_unique<Lease>(session, message.lease, standing, std::move(granted->name), std::move(mappings));
+        std::make_unique<Lease>(session, message.lease, standing, std::move(granted->name), std::move(*segments));
     grant.taken();
     HurrayTensorContext* context = nullptr;
     if (const HurrayStatus status = hurray_tensor_context_new(

@@ -35,6 +35,7 @@ struct AttachTerms {
     wire::Which which = wire::Which::Latest;
     std::uint64_t version = 0;
     std::optional<std::uint64_t> timeout_ms = 0;  ///< absent: for ever
+    Populate populate = Populate::Auto;
 };
 
 /// Asks for a lease, maps what is granted, and makes libhurray's handles of it. The producer is not trusted, nor the daemon:

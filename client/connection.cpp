@@ -247,6 +247,7 @@ Result<void> Connection::greet(const Greeting& greeting) {
     wire::Hello hello;
     hello.version_min = wire::kProtocolVersionMin;
     hello.version_max = wire::kProtocolVersionMax;
+    hello.keeps_segments = true;
     hello.client_name = greeting.client_name;
     if (::getrandom(hello.session.bytes.data(), hello.session.bytes.size(), 0) !=
         static_cast<ssize_t>(hello.session.bytes.size())) {
@@ -327,7 +328,7 @@ Result<Connection::Reply> Connection::call(wire::RequestMessage message, const C
     return std::move(*call.result);
 }
 
-void Connection::post(wire::RequestMessage message) noexcept {
+void Connection::post(wire::RequestMessage message, std::function<void()> answered) noexcept {
     if (in_child()) {
         return;
     }
@@ -337,6 +338,9 @@ void Connection::post(wire::RequestMessage message) noexcept {
             return;
         }
         wire::Request request{++last_request_, std::nullopt, std::move(message)};
+        if (answered) {
+            posted_.emplace(request.request_id, std::move(answered));
+        }
         [[maybe_unused]] const auto sent = send(lock, request, {});
     } catch (const std::bad_alloc&) {
         // Nobody waits for it; what it would have tidied up ends with the connection.
@@ -655,7 +659,7 @@ void Connection::handle_reply(Lock& lock, wire::Packet&& packet, std::vector<Uni
         Call& call = **found;
         calls_.erase(found);
         if (call.options->on_reply) {
-            call.options->on_reply(packet.message);
+            call.options->on_reply(packet.message, fds, fds_missing);
         }
         if (fds_missing) {
             // Nothing that came with it is used; the lease goes back, so the same attach again brings them again.
@@ -680,12 +684,21 @@ void Connection::handle_reply(Lock& lock, wire::Packet&& packet, std::vector<Uni
         flush_releases(lock);
         return;
     }
-    if (const auto late = abandoned_.find(packet.request_id); late != abandoned_.end()) {
-        if (granted) {
-            releases_.push_back(late->second);
-            flush_releases(lock);
+    if (auto posted = posted_.extract(packet.request_id); !posted.empty()) {
+        lock.unlock();
+        posted.mapped()();
+        posted.mapped() = nullptr;  // what it kept alive goes without a lock
+        lock.lock();
+        return;
+    }
+    if (const auto late = abandoned_.extract(packet.request_id); !late.empty() && granted) {
+        releases_.push_back(late.mapped());
+        flush_releases(lock);
+        if (sink_ != nullptr) {
+            lock.unlock();
+            sink_->on_late_grant(std::get<wire::AttachReply>(packet.message), std::move(fds), fds_missing);
+            lock.lock();
         }
-        abandoned_.erase(late);
     }
 }
 

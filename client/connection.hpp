@@ -35,6 +35,8 @@ class EventSink {
     /// Books `event` and appends what is to be done about it. Called in the order of the events by whichever thread reads,
     /// without a lock of the connection.
     virtual void on_event(wire::PacketMessage&& event, std::vector<Notice>& notices) = 0;
+    /// A grant came whose caller had given up. Its lease is on its way back. Called as on_event is.
+    virtual void on_late_grant(const wire::AttachReply& grant, std::vector<UniqueFd>&& fds, bool fds_missing) = 0;
     /// The connection has ended; no event comes after this. Called once.
     virtual void on_end(const Error& reason, std::vector<Notice>& notices) = 0;
 
@@ -93,8 +95,8 @@ class Connection final {
         bool interruptible = true;
         std::uint64_t lease = 0;  ///< of an attach: released if it is granted after the caller gave up
         /// Runs on the reading thread, before any later packet is looked at, under the connection's lock: it may book
-        /// something, not call back here.
-        std::function<void(const wire::PacketMessage&)> on_reply = {};
+        /// something, not call back here. Of a grant it may take the descriptors; if they are missing the call fails anyway.
+        std::function<void(const wire::PacketMessage&, std::vector<UniqueFd>& fds, bool fds_missing)> on_reply = {};
     };
 
     /// Sends `message` and waits for its reply.
@@ -102,8 +104,9 @@ class Connection final {
     /// lease that is granted all the same is released.
     [[nodiscard]] Result<Reply> call(wire::RequestMessage message, const CallOptions& options);
 
-    /// Sends a request whose reply nobody waits for. Never blocks; does nothing once the connection has ended.
-    void post(wire::RequestMessage message) noexcept;
+    /// Sends a request whose reply nobody waits for. Never blocks; does nothing once the connection has ended. `answered` runs
+    /// on the thread that reads the reply, without a lock of the connection; not if none comes.
+    void post(wire::RequestMessage message, std::function<void()> answered = {}) noexcept;
 
     /// A number for a lease, never given twice.
     [[nodiscard]] std::uint64_t next_lease_number() noexcept { return ++last_lease_; }
@@ -211,6 +214,7 @@ class Connection final {
     std::vector<std::uint64_t> releases_;                     ///< to be sent
     std::unordered_map<std::uint64_t, std::size_t> unacked_;  ///< Release request -> number of its leases
     std::size_t unacked_leases_ = 0;
+    std::unordered_map<std::uint64_t, std::function<void()>> posted_;  ///< by request
     std::unordered_map<std::uint64_t, std::uint64_t> abandoned_;  ///< request -> lease to release should it be granted
     std::deque<Notice> notices_;
     std::condition_variable untold_;  ///< the teller sleeps in it

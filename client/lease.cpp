@@ -36,21 +36,28 @@ void LeaseTable::producer_lost(const wire::CapsuleId& capsule) {
 }
 
 Lease::Lease(std::shared_ptr<Session> session, std::uint64_t number, std::shared_ptr<Standing> standing,
-             std::string name, std::vector<std::shared_ptr<const Mapping>> mappings)
+             std::string name, std::vector<SegmentCache::Use> segments)
     : session_(std::move(session)),
       number_(number),
       standing_(std::move(standing)),
       name_(std::move(name)),
-      mappings_(std::move(mappings)) {
+      segments_(std::move(segments)) {
     session_->connection().lease_opened();
 }
 
 Lease::~Lease() {
     // In a forked child the parent's lease goes on, and locks may be held by threads that don't exist here.
-    if (!session_->connection().in_child()) {
-        session_->leases().remove(*standing_);
-        session_->connection().release(number_);
+    Connection& connection = session_->connection();
+    if (connection.in_child()) {
+        for (SegmentCache::Use& use : segments_) {
+            use.detach();
+        }
+        return;
     }
+    session_->leases().remove(*standing_);
+    connection.release(number_);
+    segments_.clear();
+    session_->segments().settle(connection);
 }
 
 HurrayStatus Lease::state() const {

@@ -10,7 +10,7 @@
 
 #include "hurray.h"
 
-#include "client/shared_memory.hpp"
+#include "client/segment_cache.hpp"
 #include "proto/wire/messages.hpp"
 
 namespace hurray::client {
@@ -31,7 +31,7 @@ class Lease {
   public:
     /// Takes over a lease that was granted as `number`.
     Lease(std::shared_ptr<Session> session, std::uint64_t number, std::shared_ptr<Standing> standing, std::string name,
-          std::vector<std::shared_ptr<const Mapping>> mappings);
+          std::vector<SegmentCache::Use> segments);
     ~Lease();
     Lease(const Lease&) = delete;
     Lease& operator=(const Lease&) = delete;
@@ -49,7 +49,7 @@ class Lease {
     std::uint64_t number_;
     std::shared_ptr<Standing> standing_;
     std::string name_;
-    std::vector<std::shared_ptr<const Mapping>> mappings_;
+    std::vector<SegmentCache::Use> segments_;
 };
 
 /// The open leases of one session, by capsule, so that news about a capsule reaches them.

@@ -131,7 +131,8 @@ Result<Publisher::Published> Publisher::publish(Connection& connection, std::spa
         const std::lock_guard lock(mutex_);
         capsules_.emplace(*id, Capsule{published.capsule, terms, false, 0, published.byte_size, false, block, {}});
     }
-    options.on_reply = [this, &id, &block, &terms](const wire::PacketMessage& reply) {
+    options.on_reply = [this, &id, &terms, &block](const wire::PacketMessage& reply, std::vector<UniqueFd>& /*fds*/,
+                                                   bool /*missing*/) {
         if (const auto* answer = std::get_if<wire::PublishReply>(&reply)) {
             if (block != nullptr) {
                 block->segment().is_known = true;  // before anything of the capsule's end is read
@@ -193,7 +194,8 @@ Result<void> Publisher::commit_group(Connection& connection, std::uint64_t group
     bool all_known = false;
     Connection::CallOptions options;
     options.interruptible = false;  // as a publish
-    options.on_reply = [this, group, &all_known](const wire::PacketMessage& reply) {
+    options.on_reply = [this, group, &all_known](const wire::PacketMessage& reply, std::vector<UniqueFd>& /*fds*/,
+                                                 bool /*missing*/) {
         const auto* answer = std::get_if<wire::GroupReply>(&reply);
         const std::lock_guard lock(mutex_);
         const auto staged = groups_.find(group);
@@ -356,13 +358,13 @@ void Publisher::on_connection_lost(std::vector<Notice>& notices) {
     Capsules ended;
     {
         const std::lock_guard lock(mutex_);
+        groups_.clear();
         for (auto next = capsules_.begin(); next != capsules_.end();) {
             const auto capsule = next++;
             if (capsule->second.answered) {  // else its publish was not answered: the one who waits for it is told
                 ended.insert(capsules_.extract(capsule));
             }
         }
-        groups_.clear();
     }
     for (auto& [id, capsule] : ended) {
         close_all(capsule, notices);

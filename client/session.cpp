@@ -80,11 +80,23 @@ void Session::on_event(wire::PacketMessage&& event, std::vector<Notice>& notices
         watcher_.on_watched(std::move(*watched), notices);
     } else if (const auto* lost = std::get_if<wire::ProducerLost>(&event)) {
         leases_.producer_lost(lost->capsule);
+    } else if (const auto* gone = std::get_if<wire::SegmentsGone>(&event)) {
+        if (auto kept = segments_.gone(gone->segments); !kept.empty()) {
+            notices.push_back([kept = std::move(kept)] { return false; });  // unmapped where nobody waits for it
+        }
     }
+}
+
+void Session::on_late_grant(const wire::AttachReply& grant, std::vector<UniqueFd>&& fds, bool fds_missing) {
+    (void)segments_.take(grant, fds, fds_missing);  // later grants count on what it brought
+    segments_.settle(*connection_);
 }
 
 void Session::on_end(const Error&, std::vector<Notice>& notices) {
     publisher_.on_connection_lost(notices);
+    if (auto kept = segments_.clear(); !kept.empty()) {
+        notices.push_back([kept = std::move(kept)] { return false; });
+    }
     notices.push_back([pool = pool_] {  // what it holds is of no use to another session
         pool->close();
         return false;
@@ -121,8 +133,8 @@ void Session::unreserve(std::uint64_t reservation) noexcept { connection_->post(
 
 void Session::forget(std::vector<std::uint64_t> segments) noexcept {
     try {
-        while (segments.size() > wire::kMaxForgetSegments) {
-            const auto last = segments.end() - static_cast<std::ptrdiff_t>(wire::kMaxForgetSegments);
+        while (segments.size() > wire::kMaxSegmentNumbers) {
+            const auto last = segments.end() - static_cast<std::ptrdiff_t>(wire::kMaxSegmentNumbers);
             connection_->post(wire::Forget{{last, segments.end()}});
             segments.erase(last, segments.end());
         }

@@ -6,6 +6,7 @@
 #include "client/connection.hpp"
 #include "client/lease.hpp"
 #include "client/publisher.hpp"
+#include "client/segment_cache.hpp"
 #include "client/segment_pool.hpp"
 #include "client/watcher.hpp"
 
@@ -34,6 +35,7 @@ class Session final : public EventSink, public SegmentBooks {
 
     [[nodiscard]] Connection& connection() noexcept { return *connection_; }
     [[nodiscard]] LeaseTable& leases() noexcept { return leases_; }
+    [[nodiscard]] SegmentCache& segments() noexcept { return segments_; }
     [[nodiscard]] SegmentPool& pool() noexcept { return *pool_; }
     [[nodiscard]] Publisher& publisher() noexcept { return publisher_; }
     [[nodiscard]] Watcher& watcher() noexcept { return watcher_; }
@@ -45,6 +47,7 @@ class Session final : public EventSink, public SegmentBooks {
     static void retire(std::shared_ptr<Session> session);
 
     void on_event(wire::PacketMessage&& event, std::vector<Notice>& notices) override;
+    void on_late_grant(const wire::AttachReply& grant, std::vector<UniqueFd>&& fds, bool fds_missing) override;
     void on_end(const Error& reason, std::vector<Notice>& notices) override;
 
     Result<void> reserve(std::uint64_t reservation, std::uint64_t bytes) override;
@@ -56,6 +59,7 @@ class Session final : public EventSink, public SegmentBooks {
 
     SessionOptions options_;
     LeaseTable leases_;
+    SegmentCache segments_;
     const std::shared_ptr<SegmentPool> pool_;
     Publisher publisher_;
     Watcher watcher_;

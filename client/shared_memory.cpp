@@ -20,6 +20,9 @@
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010
 #endif
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22
+#endif
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
@@ -41,9 +44,9 @@ struct BorrowedHandle {
     [[nodiscard]] ipc::mapping_handle_t get_mapping_handle() const noexcept { return {fd, false}; }
 };
 
-Result<ipc::mapped_region> map(int fd, ipc::mode_t mode, std::uint64_t size) {
+Result<ipc::mapped_region> map(int fd, ipc::mode_t mode, std::uint64_t size, int options = MAP_SHARED) {
     try {
-        return ipc::mapped_region(BorrowedHandle{fd}, mode, 0, static_cast<std::size_t>(size), nullptr, MAP_SHARED);
+        return ipc::mapped_region(BorrowedHandle{fd}, mode, 0, static_cast<std::size_t>(size), nullptr, options);
     } catch (const ipc::interprocess_exception& error) {
         const int os_error = error.get_native_error();
         return fail_os(Errc::Limit, os_error,
@@ -123,8 +126,11 @@ Mapping::Mapping(std::unique_ptr<Region> region) noexcept
 
 Mapping::~Mapping() = default;
 
-Result<std::shared_ptr<const Mapping>> Mapping::open_read_only(int fd, std::uint64_t size) {
-    auto region = map(fd, ipc::read_only, size);
+void Mapping::populate() const noexcept { (void)::madvise(data_, size_, MADV_POPULATE_READ); }
+
+Result<std::shared_ptr<const Mapping>> Mapping::open_read_only(int fd, std::uint64_t size, Populate populate) {
+    const bool at_once = populate == Populate::Yes || (populate == Populate::Auto && size <= kPopulatedAtOnce);
+    auto region = map(fd, ipc::read_only, size, at_once ? MAP_SHARED | MAP_POPULATE : MAP_SHARED);
     if (!region) {
         return fail(std::move(region.error()));
     }

@@ -104,6 +104,7 @@ hurray::Result<void> Dispatcher::handle(Peer& peer, std::span<const std::byte> p
             self.registry_.unreserve(peer.number, id, unreserve, out);
         }
         void operator()(const wire::Forget& forget) const { self.registry_.forget(peer.number, id, forget, out); }
+        void operator()(const wire::Drop& drop) const { Dispatcher::drop(peer, id, drop, out); }
     };
     std::visit(Visitor{*this, peer, id, request, received, now_ms, out}, request.message);
     return {};
@@ -136,11 +137,19 @@ hurray::Result<void> Dispatcher::greet(Peer& peer, const wire::Request& request,
         return last_words(peer, request.request_id, opened.error(), out);
     }
     peer.greeted = true;
+    peer.keeps_segments = hello.keeps_segments;
     wire::HelloReply reply;
     reply.version = std::min(hello.version_max, wire::kProtocolVersionMax);
     reply.instance = instance_;
     out.send(peer.number, request.request_id, reply);
     return {};
+}
+
+void Dispatcher::drop(const Peer& peer, std::uint64_t request_id, const wire::Drop& drop, Outbox& out) {
+    for (const std::uint64_t number : drop.segments) {
+        out.forgotten.emplace_back(peer.number, SegmentNumber{number});
+    }
+    out.send(peer.number, request_id, wire::Done{});
 }
 
 void Dispatcher::publish(const Peer& peer, std::uint64_t request_id, wire::Publish& publish, wire::Received& received,

@@ -35,8 +35,9 @@ class Dispatcher {
     struct Peer {
         SessionNumber number;
         PeerCredentials credentials;
-        bool greeted = false;  ///< its Hello was accepted: the registry knows it
-        std::string label;     ///< what it calls itself; for logs
+        bool greeted = false;         ///< its Hello was accepted: the registry knows it
+        std::string label;            ///< what it calls itself; for logs
+        bool keeps_segments = false;  ///< as its Hello said
     };
 
     Dispatcher(Registry& registry, SegmentTable& segments, const DescriptorBudget& budget,
@@ -56,6 +57,7 @@ class Dispatcher {
 
   private:
     [[nodiscard]] hurray::Result<void> greet(Peer& peer, const hurray::wire::Request& request, Outbox& out);
+    static void drop(const Peer& peer, std::uint64_t request_id, const hurray::wire::Drop& drop, Outbox& out);
     void publish(const Peer& peer, std::uint64_t request_id, hurray::wire::Publish& publish,
                  hurray::wire::Received& received, Outbox& out);
 

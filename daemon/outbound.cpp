@@ -49,6 +49,10 @@ void Outbound::remove(SessionNumber session) {
     clear(found->second);
     wake_dependents(found->second);
     forget_unread(found->second);
+    for (const std::uint64_t segment : found->second.kept) {
+        segments_.forgotten_by({segment}, session);
+    }
+    with_gone_.erase(session);
     peers_.erase(found);
     flush_all();
 }
@@ -77,9 +81,12 @@ bool Outbound::may_go(const Entry& entry) const noexcept {
 }
 
 void Outbound::deliver(Outbox& out) {
+    for (const auto& [session, segment] : out.forgotten) {
+        forget_kept(session, segment);
+    }
     places_.assign(out.packets.size(), Place{});
     for (std::size_t i = 0; i < out.packets.size(); ++i) {
-        const Outgoing& outgoing = out.packets[i];
+        Outgoing& outgoing = out.packets[i];
         const auto found = peers_.find(outgoing.to.value);
         if (found == peers_.end() || found->second.broken) {
             continue;
@@ -96,13 +103,22 @@ void Outbound::deliver(Outbox& out) {
                 i += sent - 1;
                 continue;
             }
+            // What goes now needs no descriptor that went before. What is queued has all of them: it may be overtaken.
+            leave_out_kept(peer, outgoing.packet);
             wire::encode(outgoing.packet, encoded_);
-            const wire::Sent sent = send(outgoing.to, peer, encoded_.view(), carried_segments(outgoing.packet), {});
+            const auto* carried = carried_segments(outgoing.packet);
+            const wire::Sent sent = send(outgoing.to, peer, encoded_.view(), carried, {});
             if (sent == wire::Sent::Done) {
                 ++peer.placed;
                 ++peer.sent;
+                if (carried != nullptr) {
+                    for (const wire::Segment& segment : *carried) {
+                        note_sent(outgoing.to, peer, {segment.number});
+                    }
+                }
                 continue;
             }
+            carry_all(peer, outgoing.packet);
             if (peer.broken) {
                 continue;
             }
@@ -115,10 +131,75 @@ void Outbound::deliver(Outbox& out) {
         places_[i] = {outgoing.to, peer.placed};
     }
     for (const SegmentNumber segment : out.dropped) {
-        segments_.drop(segment);
+        let_go(segment);
     }
     out.clear();
     flush_all();  // a session that broke may have been waited for
+}
+
+void Outbound::keep_segments(SessionNumber session) {
+    if (const auto found = peers_.find(session.value); found != peers_.end()) {
+        found->second.keeps_segments = true;
+    }
+}
+
+void Outbound::carry_all(const Peer& peer, wire::Packet& packet) noexcept {
+    auto* reply = peer.keeps_segments ? std::get_if<wire::AttachReply>(&packet.message) : nullptr;
+    if (reply != nullptr) {
+        for (wire::Segment& segment : reply->segments) {
+            segment.carries_fd = true;
+        }
+    }
+}
+
+void Outbound::leave_out_kept(const Peer& peer, wire::Packet& packet) {
+    auto* reply = peer.keeps_segments ? std::get_if<wire::AttachReply>(&packet.message) : nullptr;
+    if (reply != nullptr) {
+        for (wire::Segment& segment : reply->segments) {
+            segment.carries_fd = !peer.kept.contains(segment.number);
+        }
+    }
+}
+
+/// The descriptor of `segment` is in the peer's socket.
+void Outbound::note_sent(SessionNumber session, Peer& peer, SegmentNumber segment) {
+    if (peer.keeps_segments && peer.kept.size() < limits_.kept_segments && peer.kept.insert(segment.value).second) {
+        segments_.sent_to(segment, session);
+    }
+}
+
+void Outbound::forget_kept(SessionNumber session, SegmentNumber segment) {
+    const auto found = peers_.find(session.value);
+    if (found != peers_.end() && found->second.kept.erase(segment.value) != 0) {
+        segments_.forgotten_by(segment, session);
+    }
+}
+
+/// Ends one use of `segment`. If it was the last, those who keep it are to be told.
+void Outbound::let_go(SegmentNumber segment) {
+    for (const SessionNumber session : segments_.drop(segment)) {
+        const auto found = peers_.find(session.value);
+        if (found != peers_.end() && found->second.kept.erase(segment.value) != 0 && !found->second.broken) {
+            found->second.gone.push_back(segment.value);
+            with_gone_.insert(session);
+        }
+    }
+}
+
+void Outbound::tell_gone() {
+    Outbox out;
+    for (const SessionNumber session : std::exchange(with_gone_, {})) {
+        if (const auto found = peers_.find(session.value); found != peers_.end()) {
+            std::vector<std::uint64_t> gone = std::exchange(found->second.gone, {});
+            for (std::size_t first = 0; first < gone.size(); first += wire::kMaxSegmentNumbers) {
+                const std::size_t last = std::min(gone.size(), first + wire::kMaxSegmentNumbers);
+                out.send(session, 0,
+                         wire::SegmentsGone{{gone.begin() + static_cast<std::ptrdiff_t>(first),
+                                             gone.begin() + static_cast<std::ptrdiff_t>(last)}});
+            }
+        }
+    }
+    deliver(out);
 }
 
 /// What the packet must wait for: of those before it in `out`, which have their places, and of the one it comes behind.
@@ -400,10 +481,12 @@ void Outbound::flush(SessionNumber session) {
         ++peer.sent;
         progress = true;
         peer.bytes -= head.bytes.size();
-        for (const SegmentNumber segment : head.segments) {
-            segments_.drop(segment);
-        }
+        const std::vector<SegmentNumber> segments = std::move(head.segments);
         peer.queue.pop_front();
+        for (const SegmentNumber segment : segments) {
+            note_sent(session, peer, segment);
+            let_go(segment);
+        }
     }
     if (progress) {
         peer.stalled_since.reset();
@@ -487,18 +570,14 @@ void Outbound::wake_dependents(Peer& peer) {
 }
 
 void Outbound::clear(Peer& peer) {
-    for (const auto& entry : peer.queue) {
+    std::deque<Entry> queue = std::exchange(peer.queue, {});
+    const std::vector<Entry> aside = std::exchange(peer.aside, {});
+    std::move(aside.begin(), aside.end(), std::back_inserter(queue));
+    for (const Entry& entry : queue) {
         for (const SegmentNumber segment : entry.segments) {
-            segments_.drop(segment);
+            let_go(segment);
         }
     }
-    for (const auto& entry : peer.aside) {
-        for (const SegmentNumber segment : entry.segments) {
-            segments_.drop(segment);
-        }
-    }
-    peer.queue.clear();
-    peer.aside.clear();
     peer.bytes = 0;
     peer.aside_bytes = 0;
     set_refused(peer, false);

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "daemon/outbox.hpp"
@@ -51,6 +52,8 @@ class Outbound {
         /// Descriptors that a session may have unread, so that one that does not read leaves the others some of what the
         /// kernel allows the daemon's user. At least as many as one packet carries.
         std::size_t unread_fds = 256;
+        /// Segments that are remembered as sent to a session that keeps them. Beyond that their descriptors are sent again.
+        std::size_t kept_segments = 4096;
         /// Descriptors that all of them may have unread together: what the kernel allows is a limit for all processes of
         /// the daemon's user.
         std::size_t all_unread_fds = SIZE_MAX;
@@ -76,6 +79,13 @@ class Outbound {
     void add(SessionNumber session, int socket);
     /// Forgets what is queued for it. Packets that waited for it are sent.
     void remove(SessionNumber session);
+
+    /// The session keeps the segments that it is sent: from now on no grant brings it the same descriptor twice.
+    void keep_segments(SessionNumber session);
+    /// Tells those that keep segments which of them have gone. To be called now and then while `has_gone`: they matter to
+    /// nobody at once, and many fit a packet.
+    void tell_gone();
+    [[nodiscard]] bool has_gone() const noexcept { return !with_gone_.empty(); }
 
     /// Sends or queues everything in `out`, then drops the segments that it names, and empties it.
     void deliver(Outbox& out);
@@ -128,6 +138,9 @@ class Outbound {
         std::size_t aside_bytes = 0;
         std::size_t unread_fds = 0;  ///< at most; 0 is known by asking the kernel
         int unread_bytes = 0;        ///< when last looked at by cut_hoarder()
+        bool keeps_segments = false;
+        std::unordered_set<std::uint64_t> kept;  ///< sent to it, and neither dropped by it nor gone
+        std::vector<std::uint64_t> gone;         ///< of those, what it is still to be told
         std::chrono::steady_clock::time_point hoards_since;
         std::set<SessionNumber> dependents;  ///< have packets that wait for this session's
         std::optional<std::chrono::steady_clock::time_point> stalled_since;  ///< owing, and has read nothing since
@@ -137,6 +150,11 @@ class Outbound {
     [[nodiscard]] bool may_go(const Entry& entry) const noexcept;
     [[nodiscard]] std::vector<Place> unsent_before(const Outbox& out, std::size_t index) const;
     std::size_t send_run(Peer& peer, const Outbox& out, std::size_t first);
+    static void carry_all(const Peer& peer, hurray::wire::Packet& packet) noexcept;
+    static void leave_out_kept(const Peer& peer, hurray::wire::Packet& packet);
+    void note_sent(SessionNumber session, Peer& peer, SegmentNumber segment);
+    void forget_kept(SessionNumber session, SegmentNumber segment);
+    void let_go(SegmentNumber segment);
     hurray::wire::Sent send(SessionNumber session, Peer& peer, std::string_view bytes,
                             const std::vector<hurray::wire::Segment>* carried, const std::vector<SegmentNumber>& held);
     void enqueue(SessionNumber session, Peer& peer, const hurray::wire::Packet& packet, std::vector<Place> after,
@@ -167,6 +185,7 @@ class Outbound {
     std::chrono::steady_clock::time_point hoarders_seen_;
     bool crowded_ = false;  ///< too many are unread: looked at, and not to be looked at again before the next retry
     std::set<SessionNumber> owing_;  ///< over their limits, or waited for; some of them no longer
+    std::set<SessionNumber> with_gone_;
     // Reused from call to call.
     hurray::wire::PacketBuffer encoded_;
     std::array<hurray::wire::PacketBuffer, hurray::wire::kMaxRun> run_;

@@ -23,11 +23,14 @@ struct Outgoing {
 
 /// What one packet (or one end of a session, one deadline) sets off, in the protocol's order.
 ///
-/// Packets that carry segments carry the descriptors of those with `carries_fd`; their numbers are SegmentNumbers.
+/// Packets that carry segments carry the descriptors of those with `carries_fd`, all of them as far as the registry is concerned:
+/// Outbound leaves out what the session has. Their numbers are SegmentNumbers.
 struct Outbox {
     std::vector<Outgoing> packets;
     /// Segments that no capsule uses any more. To be let go after the packets were sent or queued.
     std::vector<SegmentNumber> dropped;
+    /// Segments that a session which keeps them says it unmaps: the packets bring it their descriptors again.
+    std::vector<std::pair<SessionNumber, SegmentNumber>> forgotten;
 
     /// An answer or event that waits for nothing else.
     void send(SessionNumber to, std::uint64_t request_id, hurray::wire::PacketMessage message) {
@@ -46,6 +49,7 @@ struct Outbox {
     void clear() noexcept {
         packets.clear();
         dropped.clear();
+        forgotten.clear();
     }
 };
 

@@ -36,7 +36,7 @@ constexpr std::size_t kEndingPiece = 256;
 /// What watchers are told at a time after a commit: each may be a packet, as above.
 constexpr std::size_t kAnnouncementPiece = 256;
 /// Users that fit a StatusReply beside what is being written (16,000 bytes): 11 uses of up to 32 bytes each.
-constexpr std::size_t kStatusUsers = 132;
+constexpr std::size_t kStatusUsers = 131;
 /// What a publish may have to announce: the end of the version before, and its own.
 constexpr std::size_t kPublishEvents = 2;
 

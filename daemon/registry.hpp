@@ -105,10 +105,11 @@ class Registry {
     /// With a group it is staged there, in version 0, and that is all.
     /// Fails: AlreadyExists    the id was published with another content, the name belongs to another user, the group has a
     ///                         member of that name, or a segment's number means another file in this session
-    ///        NotFound         the session has no such group, or a segment that comes without its descriptor, or reservation
+    ///        NotFound         the session has no such group; a segment without its descriptor, or its reservation, is not
+    ///                         known in this session
     ///        InvalidArgument  a known segment has another size or kind; one file or reservation is named twice
-    ///        OverQuota        what is new of it and not reserved is more memory than may be had
     ///        Limit            the group has as many members as it may have
+    ///        OverQuota        what is new of it and not reserved is more memory than may be had
     void publish(SessionNumber from, std::uint64_t request_id, Publication publication, Outbox& out);
 
     /// Begins or ends a group. Reply: GroupReply, for the request that ended the session's last group once more if it is

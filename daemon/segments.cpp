@@ -26,12 +26,27 @@ void SegmentTable::hold(SegmentNumber number) {
     ++found->second.uses;
 }
 
-void SegmentTable::drop(SegmentNumber number) {
+std::vector<SessionNumber> SegmentTable::drop(SegmentNumber number) {
     const auto found = segments_.find(number.value);
     HURRAY_CHECK(found != segments_.end());
-    if (--found->second.uses == 0) {
-        closer_.close_memory(std::move(found->second.fd), found->second.bytes);
-        segments_.erase(found);
+    if (--found->second.uses != 0) {
+        return {};
+    }
+    std::vector<SessionNumber> holders = std::move(found->second.holders);
+    closer_.close_memory(std::move(found->second.fd), found->second.bytes);
+    segments_.erase(found);
+    return holders;
+}
+
+void SegmentTable::sent_to(SegmentNumber number, SessionNumber session) {
+    const auto found = segments_.find(number.value);
+    HURRAY_CHECK(found != segments_.end());
+    found->second.holders.push_back(session);
+}
+
+void SegmentTable::forgotten_by(SegmentNumber number, SessionNumber session) {
+    if (const auto found = segments_.find(number.value); found != segments_.end()) {
+        std::erase(found->second.holders, session);
     }
 }
 

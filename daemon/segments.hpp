@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <unordered_map>
+#include <vector>
 
 #include "daemon/closer.hpp"
 #include "daemon/types.hpp"
@@ -24,8 +25,13 @@ class SegmentTable {
     /// A loan until the last use is dropped. The number must be in use.
     [[nodiscard]] int fd(SegmentNumber number) const;
     void hold(SegmentNumber number);
-    /// Ends one use; the last one closes the descriptor.
-    void drop(SegmentNumber number);
+    /// Ends one use; the last one closes the descriptor. Then whoever has been sent it is returned.
+    [[nodiscard]] std::vector<SessionNumber> drop(SegmentNumber number);
+
+    /// Notes that `session`, which keeps segments, has been sent the descriptor; and that it has it no more. The latter also of
+    /// numbers that are not in use.
+    void sent_to(SegmentNumber number, SessionNumber session);
+    void forgotten_by(SegmentNumber number, SessionNumber session);
     [[nodiscard]] std::size_t size() const noexcept { return segments_.size(); }
 
   private:
@@ -33,6 +39,7 @@ class SegmentTable {
         hurray::UniqueFd fd;
         std::uint64_t bytes = 0;
         std::uint64_t uses = 1;
+        std::vector<SessionNumber> holders;
     };
     Closer& closer_;
     std::unordered_map<std::uint64_t, Segment> segments_;

@@ -36,6 +36,8 @@ constexpr std::uint64_t kLongestWaitMs = 60 * 60 * 1000;
 constexpr std::chrono::milliseconds kRetryPause{10};
 /// How often it is looked who reads nothing, while somebody owes that: a few times in Outbound's patience.
 constexpr std::chrono::milliseconds kStalledPause{250};
+/// How long it may take until those who keep a segment are told that it is gone: they hold its memory until then.
+constexpr std::chrono::milliseconds kGonePause{200};
 /// A connection costs two descriptors; whoever takes one says Hello in this time. Local clients need microseconds.
 constexpr std::chrono::seconds kHelloTime{5};
 
@@ -208,6 +210,7 @@ Server::Server(asio::io_context& io, Endpoint endpoint, const ServerLimits& limi
       deadline_(io),
       retry_(io),
       stalled_(io),
+      gone_(io),
       hello_(io),
       peer_log_(io),
       start_time_(static_cast<double>(realtime_ns()) * 1e-9),
@@ -238,6 +241,7 @@ void Server::stop() {
     deadline_.cancel();
     retry_.cancel();
     stalled_.cancel();
+    gone_.cancel();
     hello_.cancel();
     for (const auto& [number, session] : sessions_) {
         outbox_.send({number}, 0, wire::Closing{{Errc::Closed, "hurrayd ends"}});
@@ -419,6 +423,9 @@ void Server::on_packet(Session& session, std::span<const std::byte> packet, wire
     }
     if (!was_greeted && session.peer().greeted) {
         peer_log_.write(log::Level::Info, "session_opened", session.peer());
+        if (session.peer().keeps_segments) {
+            outbound_.keep_segments(number);
+        }
     }
     if (!received.fds.empty() || received.is_left) {
         close_unused(session, received);
@@ -571,6 +578,9 @@ void Server::finish_step() {
     if (outbound_.has_owing() && !stalled_armed_) {
         arm_stalled();
     }
+    if (outbound_.has_gone() && !gone_armed_) {
+        arm_gone();
+    }
     if (registry_.next_deadline_ms() != armed_deadline_ms_) {
         arm_deadline();
     }
@@ -650,6 +660,18 @@ void Server::arm_retry() {
         retry_armed_ = false;
         if (!failed && !stopped_) {
             outbound_.retry_refused();
+            finish_step();
+        }
+    });
+}
+
+void Server::arm_gone() {
+    gone_armed_ = true;
+    gone_.expires_after(kGonePause);
+    gone_.async_wait([this](const boost::system::error_code& failed) {
+        gone_armed_ = false;
+        if (!failed && !stopped_) {
+            outbound_.tell_gone();
             finish_step();
         }
     });

@@ -126,6 +126,7 @@ class Server final : private Session::Owner, private Outbound::Listener {
     void arm_deadline();
     void arm_retry();
     void arm_stalled();
+    void arm_gone();
     void arm_hello();
     void cut_ungreeted();
     void deliver();
@@ -142,6 +143,8 @@ class Server final : private Session::Owner, private Outbound::Listener {
     bool retry_armed_ = false;
     asio::steady_timer stalled_;
     bool stalled_armed_ = false;
+    asio::steady_timer gone_;
+    bool gone_armed_ = false;
     /// Who came and when, in that order; those who have greeted or left are dropped when their time is over.
     std::deque<std::pair<std::chrono::steady_clock::time_point, SessionNumber>> ungreeted_;
     asio::steady_timer hello_;

@@ -22,9 +22,6 @@ Result<AttachTerms> read_terms(const HurrayAttachOptions& options) {
     if (auto checked = check_flags(options.flags, kFlags); !checked) {
         return fail(std::move(checked.error()));
     }
-    if (auto checked = check_not_yet(options.populate != 0, "options->populate"); !checked) {
-        return fail(std::move(checked.error()));
-    }
     if (auto checked = check_not_yet(options.device != 0, "options->device"); !checked) {
         return fail(std::move(checked.error()));
     }
@@ -41,6 +38,20 @@ Result<AttachTerms> read_terms(const HurrayAttachOptions& options) {
                         "above it");
     }
     AttachTerms terms;
+    switch (options.populate) {
+        case HURRAY_POPULATE_AUTO:
+            break;
+        case HURRAY_POPULATE_YES:
+            terms.populate = Populate::Yes;
+            break;
+        case HURRAY_POPULATE_NO:
+            terms.populate = Populate::No;
+            break;
+        default:
+            return fail_field(Errc::InvalidArgument, "options->populate",
+                              "options->populate is " + std::to_string(options.populate) + ", and " +
+                                  std::to_string(HURRAY_POPULATE_NO) + " is the highest there is");
+    }
     if (options.name != nullptr) {
         terms.what = std::string(options.name);
     } else {

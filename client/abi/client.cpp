@@ -202,6 +202,13 @@ HurrayStatus hurray_client_status_json(HurrayClient* client, char* out, uint64_t
                                     {"arena_retired_bytes", pool.arena_retired_bytes},
                                     {"segments_made", pool.made},
                                     {"blocks_reused", pool.reused}};
+        const SegmentCache::Kept kept = session.segments().kept();
+        json["client"]["mappings"] = {{"segments", kept.segments},
+                                      {"bytes", kept.bytes},
+                                      {"idle_segments", kept.idle_segments},
+                                      {"idle_bytes", kept.idle_bytes},
+                                      {"idle_bytes_limit", session.segments().limits().bytes},
+                                      {"idle_segments_limit", session.segments().limits().segments}};
         const std::string text = json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
         const bool fits = out != nullptr && *inout_len > text.size();
         *inout_len = text.size();

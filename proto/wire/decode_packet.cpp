@@ -560,6 +560,7 @@ Kind kind_of(std::uint32_t message) {
         case pb::Packet::kClosingFieldNumber:
         case pb::Packet::kRetiredFieldNumber:
         case pb::Packet::kProducerLostFieldNumber:
+        case pb::Packet::kSegmentsGoneFieldNumber:
             return Kind::Event;
         default:
             return Kind::Unknown;
@@ -654,6 +655,8 @@ Result<PacketMessage> read_message(const Envelope& in, std::size_t fd_count) {
         case pb::Packet::kProducerLostFieldNumber:
             return read_capsule_event<ProducerLost>(in.body, pb::ProducerLost::kCapsuleFieldNumber,
                                                     {"producer_lost.capsule.id"});
+        case pb::Packet::kSegmentsGoneFieldNumber:
+            return SegmentsGone{read_numbers(in.body, pb::SegmentsGone::kSegmentFieldNumber)};
         case pb::Packet::kWindowClosedFieldNumber:
             return not_yet({"window_closed"});
         default:

@@ -32,6 +32,9 @@ Result<RequestMessage> read_hello(std::string_view message) {
             case bytes(pb::Hello::kLastInstanceFieldNumber):
                 resumes = !read_bytes(in).empty();
                 break;
+            case varint(pb::Hello::kKeepsSegmentsFieldNumber):
+                out.keeps_segments = read_bool(in);
+                break;
             default:
                 in.skip();
         }
@@ -265,23 +268,6 @@ Result<RequestMessage> read_attach(std::string_view message) {
     return out;
 }
 
-/// The numbers of a message that is one repeated field of them: packed, as proto3 has it, or one by one.
-template <class Number>
-std::vector<std::uint64_t> read_numbers(std::string_view message, Number field) {
-    std::vector<std::uint64_t> numbers;
-    for (Reader in = reader(message); in.next();) {
-        if (in.tag_and_type() == bytes(field)) {
-            const auto packed = in.get_packed_uint64();
-            numbers.insert(numbers.end(), packed.begin(), packed.end());
-        } else if (in.tag_and_type() == varint(field)) {
-            numbers.push_back(in.get_uint64());
-        } else {
-            in.skip();
-        }
-    }
-    return numbers;
-}
-
 Result<RequestMessage> read_release(std::string_view message) {
     auto leases = read_numbers(message, pb::Release::kLeaseFieldNumber);
     if (leases.empty()) {
@@ -441,16 +427,32 @@ Result<RequestMessage> read_unreserve(std::string_view message) {
     return out;
 }
 
+/// Forget and Drop: one segment at least, and no more than surely fit a packet.
+Result<void> check_segment_count(const std::vector<std::uint64_t>& segments, const Path& path,
+                                 std::string_view limit_name, std::string_view thing) {
+    if (segments.empty()) {
+        return invalid(path, "no segment is named");
+    }
+    if (segments.size() > kMaxSegmentNumbers) {
+        return over_limit(path, limit_name, kMaxSegmentNumbers, segments.size(), thing, "segments");
+    }
+    return {};
+}
+
 Result<RequestMessage> read_forget(std::string_view message) {
     auto segments = read_numbers(message, pb::Forget::kSegmentFieldNumber);
-    if (segments.empty()) {
-        return invalid({"forget.segment"}, "no segment is named");
-    }
-    if (segments.size() > kMaxForgetSegments) {
-        return over_limit({"forget.segment"}, "forget_segments", kMaxForgetSegments, segments.size(), "the forget",
-                          "segments");
+    if (auto checked = check_segment_count(segments, {"forget.segment"}, "forget_segments", "the forget"); !checked) {
+        return pass_on(checked);
     }
     return Forget{std::move(segments)};
+}
+
+Result<RequestMessage> read_drop(std::string_view message) {
+    auto segments = read_numbers(message, pb::Drop::kSegmentFieldNumber);
+    if (auto checked = check_segment_count(segments, {"drop.segment"}, "drop_segments", "the drop"); !checked) {
+        return pass_on(checked);
+    }
+    return Drop{std::move(segments)};
 }
 
 Result<RequestMessage> read_group(std::string_view message) {
@@ -603,6 +605,8 @@ Result<RequestMessage> read_message(const Envelope& in, std::size_t fd_count) {
             return read_unreserve(in.body);
         case pb::Request::kForgetFieldNumber:
             return read_forget(in.body);
+        case pb::Request::kDropFieldNumber:
+            return read_drop(in.body);
         case pb::Request::kGroupFieldNumber:
             return read_group(in.body);
         default:

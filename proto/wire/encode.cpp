@@ -85,6 +85,7 @@ void write(const Hello& in, Writer& out) {
     if (in.last_instance) {
         put_id(out, pb::Hello::kLastInstanceFieldNumber, *in.last_instance);
     }
+    put(out, pb::Hello::kKeepsSegmentsFieldNumber, in.keeps_segments ? 1 : 0);
 }
 
 void write(const Publish& in, Writer& out) {
@@ -149,6 +150,10 @@ void write(const Unreserve& in, Writer& out) { put(out, pb::Unreserve::kReservat
 
 void write(const Forget& in, Writer& out) {
     out.add_packed_uint64(static_cast<Tag>(pb::Forget::kSegmentFieldNumber), in.segments.begin(), in.segments.end());
+}
+
+void write(const Drop& in, Writer& out) {
+    out.add_packed_uint64(static_cast<Tag>(pb::Drop::kSegmentFieldNumber), in.segments.begin(), in.segments.end());
 }
 
 void write(const Group& in, Writer& out) {
@@ -276,21 +281,26 @@ void write(const Watched& in, Writer& out) {
 
 void write(const ProducerLost& in, Writer& out) { put_capsule(out, pb::ProducerLost::kCapsuleFieldNumber, in.capsule); }
 
+void write(const SegmentsGone& in, Writer& out) {
+    out.add_packed_uint64(static_cast<Tag>(pb::SegmentsGone::kSegmentFieldNumber), in.segments.begin(),
+                          in.segments.end());
+}
+
 // ---- Envelopes ------------------------------------------------------------------------------------------------------
 
 /// The numbers of the messages, in the order of their variants.
 constexpr int kRequestFields[] = {
-    pb::Request::kHelloFieldNumber,   pb::Request::kPublishFieldNumber, pb::Request::kAttachFieldNumber,
-    pb::Request::kReleaseFieldNumber, pb::Request::kCancelFieldNumber,  pb::Request::kWithdrawFieldNumber,
-    pb::Request::kListFieldNumber,    pb::Request::kWatchFieldNumber,   pb::Request::kUnwatchFieldNumber,
-    pb::Request::kStatusFieldNumber,  pb::Request::kReserveFieldNumber, pb::Request::kUnreserveFieldNumber,
-    pb::Request::kForgetFieldNumber,  pb::Request::kGroupFieldNumber};
+    pb::Request::kHelloFieldNumber,     pb::Request::kPublishFieldNumber, pb::Request::kAttachFieldNumber,
+    pb::Request::kReleaseFieldNumber,   pb::Request::kCancelFieldNumber,  pb::Request::kWithdrawFieldNumber,
+    pb::Request::kListFieldNumber,      pb::Request::kWatchFieldNumber,   pb::Request::kUnwatchFieldNumber,
+    pb::Request::kStatusFieldNumber,    pb::Request::kGroupFieldNumber,   pb::Request::kReserveFieldNumber,
+    pb::Request::kUnreserveFieldNumber, pb::Request::kForgetFieldNumber,  pb::Request::kDropFieldNumber};
 constexpr int kPacketFields[] = {
-    pb::Packet::kErrorFieldNumber,        pb::Packet::kDoneFieldNumber,    pb::Packet::kHelloFieldNumber,
-    pb::Packet::kPublishFieldNumber,      pb::Packet::kAttachFieldNumber,  pb::Packet::kListFieldNumber,
-    pb::Packet::kStatusFieldNumber,       pb::Packet::kGroupFieldNumber,   pb::Packet::kLeaseFieldNumber,
-    pb::Packet::kEndedFieldNumber,        pb::Packet::kRetiredFieldNumber, pb::Packet::kWatchedFieldNumber,
-    pb::Packet::kProducerLostFieldNumber, pb::Packet::kClosingFieldNumber};
+    pb::Packet::kErrorFieldNumber,        pb::Packet::kDoneFieldNumber,         pb::Packet::kHelloFieldNumber,
+    pb::Packet::kPublishFieldNumber,      pb::Packet::kAttachFieldNumber,       pb::Packet::kListFieldNumber,
+    pb::Packet::kStatusFieldNumber,       pb::Packet::kGroupFieldNumber,        pb::Packet::kLeaseFieldNumber,
+    pb::Packet::kEndedFieldNumber,        pb::Packet::kRetiredFieldNumber,      pb::Packet::kWatchedFieldNumber,
+    pb::Packet::kProducerLostFieldNumber, pb::Packet::kSegmentsGoneFieldNumber, pb::Packet::kClosingFieldNumber};
 static_assert(std::size(kRequestFields) == std::variant_size_v<RequestMessage>);
 static_assert(std::size(kPacketFields) == std::variant_size_v<PacketMessage>);
 

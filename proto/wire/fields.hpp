@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include <protozero/basic_pbf_writer.hpp>
 #include <protozero/pbf_reader.hpp>
@@ -42,5 +43,22 @@ inline std::string_view read_bytes(Reader& in) {
 inline bool read_bool(Reader& in) { return in.get_uint64() != 0; }
 
 inline Reader reader(std::string_view message) { return Reader(message.data(), message.size()); }
+
+/// The numbers of a message that is one repeated field of them: packed, as proto3 has it, or one by one.
+template <class Number>
+std::vector<std::uint64_t> read_numbers(std::string_view message, Number field) {
+    std::vector<std::uint64_t> numbers;
+    for (Reader in = reader(message); in.next();) {
+        if (in.tag_and_type() == bytes(field)) {
+            const auto packed = in.get_packed_uint64();
+            numbers.insert(numbers.end(), packed.begin(), packed.end());
+        } else if (in.tag_and_type() == varint(field)) {
+            numbers.push_back(in.get_uint64());
+        } else {
+            in.skip();
+        }
+    }
+    return numbers;
+}
 
 }  // namespace hurray::wire

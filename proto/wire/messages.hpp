@@ -32,9 +32,9 @@ inline constexpr std::size_t kMaxClientNameBytes = 64;
 inline constexpr std::size_t kMaxSegments = kMaxPacketFds;
 inline constexpr std::size_t kMaxBuffers = 255;
 inline constexpr std::size_t kMaxCursorBytes = 1024;
-/// Leases that one Release may name, and segments that one Forget may: as many as surely fit a packet.
+/// Leases that one Release may name, and segments that one Forget, Drop or SegmentsGone may: as many as surely fit a packet.
 inline constexpr std::size_t kMaxReleaseLeases = 4096;
-inline constexpr std::size_t kMaxForgetSegments = 4096;
+inline constexpr std::size_t kMaxSegmentNumbers = 4096;
 /// Capsules of one group: as many as have surely room for their versions in a GroupReply. The commit of so many is one step of
 /// the daemon, of about ten milliseconds.
 inline constexpr std::size_t kMaxGroupMembers = 4096;
@@ -120,6 +120,7 @@ struct Hello {
     std::string client_name;
     Id16 session;
     std::optional<Id16> last_instance;
+    bool keeps_segments = false;
 };
 
 struct Publish {
@@ -172,6 +173,12 @@ struct Unwatch {
 
 struct StatusRequest {};
 
+struct Group {
+    enum class Action : std::uint8_t { Begin = 1, Commit = 2, Abort = 3 };
+    std::uint64_t group = 0;
+    Action action = Action::Begin;
+};
+
 struct Reserve {
     std::uint64_t reservation = 0;
     std::uint64_t bytes = 0;
@@ -185,19 +192,17 @@ struct Forget {
     std::vector<std::uint64_t> segments;
 };
 
-struct Group {
-    enum class Action : std::uint8_t { Begin = 1, Commit = 2, Abort = 3 };
-    std::uint64_t group = 0;
-    Action action = Action::Begin;
+struct Drop {
+    std::vector<std::uint64_t> segments;
 };
 
 using RequestMessage = std::variant<Hello, Publish, Attach, Release, Cancel, Withdraw, List, Watch, Unwatch,
-                                    StatusRequest, Reserve, Unreserve, Forget, Group>;
+                                    StatusRequest, Group, Reserve, Unreserve, Forget, Drop>;
 
 /// What each is called, for logs and metrics; by its place above.
 inline constexpr std::array<const char*, std::variant_size_v<RequestMessage>> kRequestNames = {
-    "hello", "publish", "attach", "release", "cancel",    "withdraw", "list",
-    "watch", "unwatch", "status", "reserve", "unreserve", "forget",   "group"};
+    "hello",   "publish", "attach", "release", "cancel",    "withdraw", "list", "watch",
+    "unwatch", "status",  "group",  "reserve", "unreserve", "forget",   "drop"};
 
 struct Request {
     std::uint64_t request_id = 0;
@@ -295,13 +300,18 @@ struct ProducerLost {
     CapsuleId capsule;
 };
 
+struct SegmentsGone {
+    std::vector<std::uint64_t> segments;
+};
+
 /// The last words before the daemon cuts a connection.
 struct Closing {
     Error error;
 };
 
-using PacketMessage = std::variant<Error, Done, HelloReply, PublishReply, AttachReply, ListReply, StatusReply,
-                                   GroupReply, LeaseEvent, Ended, Retired, Watched, ProducerLost, Closing>;
+using PacketMessage =
+    std::variant<Error, Done, HelloReply, PublishReply, AttachReply, ListReply, StatusReply, GroupReply, LeaseEvent,
+                 Ended, Retired, Watched, ProducerLost, SegmentsGone, Closing>;
 
 struct Packet {
     std::uint64_t request_id = 0;  ///< 0: an event

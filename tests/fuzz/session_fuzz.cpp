@@ -98,6 +98,13 @@ wire::Id16 id16(std::uint8_t number) {
 class Witness {
   public:
     void will_send(std::uint64_t request_id) { requests_.insert(request_id); }
+    /// It keeps segments from now on.
+    void keeps_segments() { kept_.emplace(); }
+    void drops(std::uint64_t request_id, const std::vector<std::uint64_t>& segments) {
+        if (kept_) {
+            dropping_[request_id] = segments;
+        }
+    }
 
     void see(const wire::Packet& packet) {
         HURRAY_CHECK(!closing_);  // the last words are the last
@@ -105,6 +112,16 @@ class Witness {
             const auto request = requests_.find(packet.request_id);
             HURRAY_CHECK(request != requests_.end());
             requests_.erase(request);
+            if (const auto* grant = std::get_if<wire::AttachReply>(&packet.message)) {
+                see_segments(*grant);
+            }
+            if (auto dropped = dropping_.extract(packet.request_id); !dropped.empty()) {
+                for (const std::uint64_t segment : dropped.mapped()) {
+                    if (const auto kept = kept_->find(segment); kept != kept_->end()) {
+                        kept_->erase(kept);  // once: it may have come again meanwhile
+                    }
+                }
+            }
             return;
         }
         std::visit([this](const auto& event) { see_event(event); }, packet.message);
@@ -118,6 +135,21 @@ class Witness {
         bool retired = false;
     };
 
+    /// A descriptor is left out only if it came before, and was neither dropped nor is it gone. Who keeps nothing gets all.
+    void see_segments(const wire::AttachReply& grant) {
+        for (const wire::Segment& segment : grant.segments) {
+            HURRAY_CHECK(segment.carries_fd || (kept_ && kept_->contains(segment.number)));
+            if (kept_ && segment.carries_fd) {
+                kept_->insert(segment.number);
+            }
+        }
+    }
+    void see_event(const wire::SegmentsGone& gone) {
+        HURRAY_CHECK(kept_.has_value());
+        for (const std::uint64_t segment : gone.segments) {
+            kept_->erase(segment);
+        }
+    }
     void see_event(const wire::LeaseEvent& event) {
         Capsule& capsule = capsules_[event.capsule];
         if (event.what == wire::LeaseEvent::What::Opened) {
@@ -144,7 +176,9 @@ class Witness {
     template <class Reply>
     void see_event(const Reply&) {}  // without a request: decode_packet has refused it
 
-    std::multiset<std::uint64_t> requests_;  ///< without a reply so far
+    std::optional<std::multiset<std::uint64_t>> kept_;
+    std::map<std::uint64_t, std::vector<std::uint64_t>> dropping_;  ///< by request
+    std::multiset<std::uint64_t> requests_;                         ///< without a reply so far
     std::map<wire::CapsuleId, Capsule> capsules_;
     bool closing_ = false;
 };
@@ -278,17 +312,24 @@ class World : private hurrayd::Outbound::Listener {
             }
         }
         if (how / 8 % 8 != 0) {
-            send(*slot, wire::Hello{1, 1, "fuzz", slot->session, {}}, script);
+            send(*slot, wire::Hello{1, 1, "fuzz", slot->session, {}, how / 4 % 2 != 0}, script);
         }
     }
 
     void manage_memory(Peer& peer, Script& script) {
         const std::uint8_t what = script.byte();
-        switch (what % 4) {
+        switch (what % 5) {
             case 0:
                 return send(peer, wire::Reserve{what / 4U % 8, script.byte() * 1024ULL}, script);
             case 1:
                 return send(peer, wire::Unreserve{what / 4U % 8}, script);
+            case 2: {
+                wire::Drop drop;
+                for (std::size_t count = what / 4U % 4; count-- > 0;) {
+                    drop.segments.push_back(script.byte() % 64U);
+                }
+                return send(peer, std::move(drop), script);
+            }
             default: {
                 wire::Forget forget;
                 for (std::size_t count = what / 4U % 4; count-- > 0;) {
@@ -414,8 +455,16 @@ class World : private hurrayd::Outbound::Listener {
 
         const SessionNumber number = peer.daemons.number;
         outbound_.spoke(number);
+        const bool was_greeted = peer.daemons.greeted;
+        if (const auto* drop = decoded ? std::get_if<wire::Drop>(&decoded->message) : nullptr) {
+            peer.witness.drops(decoded->request_id, drop->segments);
+        }
         const bool is_over = !dispatcher_.handle(peer.daemons, packet, received, now_ms_, out_).has_value();
         received.fds.clear();
+        if (!was_greeted && peer.daemons.greeted && peer.daemons.keeps_segments) {
+            outbound_.keep_segments(number);
+            peer.witness.keeps_segments();
+        }
         outbound_.deliver(out_);
         if (is_over) {
             broken_.push_back(number);
@@ -445,6 +494,7 @@ class World : private hurrayd::Outbound::Listener {
         registry_.expire(now_ms_, out_);
         outbound_.deliver(out_);
         outbound_.retry_refused();
+        outbound_.tell_gone();
         outbound_.cut_stalled(std::chrono::steady_clock::time_point(std::chrono::milliseconds(now_ms_)));
     }
 

@@ -654,6 +654,10 @@ TEST(StubbedDaemon, WrongDescriptorsAreRefused) {
             const auto released = stub.receive();
             EXPECT_TRUE(std::holds_alternative<wire::Release>(released.message));
             stub.send({released.request_id, wire::Done{}});
+            const auto dropped = stub.receive();
+            const auto* drop = std::get_if<wire::Drop>(&dropped.message);
+            EXPECT_TRUE(drop != nullptr && drop->segments == std::vector{reply.segments[0].number});
+            stub.send({dropped.request_id, wire::Done{}});
         });
         EXPECT_EQ(status_of([&] { client.attach("stub"); }), HURRAY_ERR_PROTOCOL);
         daemon.get();

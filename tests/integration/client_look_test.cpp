@@ -191,12 +191,15 @@ TEST_F(Look, WhatIsNotBuiltYetIsUnsupportedAndNamed) {
     HurrayAttachOptions attach{};
     attach.struct_size = sizeof attach;
     attach.name = "x";
-    attach.populate = 1;
+    attach.device = 1;
     HurrayBufferList* list = nullptr;
     HurrayTensorContext* context = nullptr;
     EXPECT_EQ(hurray_client_attach(client.handle(), &attach, &list, &context, nullptr), HURRAY_ERR_UNSUPPORTED);
-    EXPECT_NE(std::string(hurray_last_error_message()).find("populate"), std::string::npos);
-    attach.populate = 0;
+    EXPECT_NE(std::string(hurray_last_error_message()).find("device"), std::string::npos);
+    attach.device = 0;
+    attach.populate = 3;
+    EXPECT_EQ(hurray_client_attach(client.handle(), &attach, &list, &context, nullptr), HURRAY_ERR_INVALID_ARGUMENT);
+    attach.populate = HURRAY_POPULATE_AUTO;
     attach.flags = HURRAY_ATTACH_TAKE;
     EXPECT_EQ(hurray_client_attach(client.handle(), &attach, &list, &context, nullptr), HURRAY_ERR_UNSUPPORTED);
     attach.flags = 1U << 20;

@@ -125,7 +125,8 @@ Request hello() {
              {"session", bytes(4, kId),
               std::vector<Value>{{"missing", "", kInvalid, "hello.session", {"16", "0"}}} +
                   bad_ids(4, "hello.session", itself)},
-             {"last_instance", "", {{"set", bytes(5, kId), Errc::Unsupported, "hello.last_instance"}}}}};
+             {"last_instance", "", {{"set", bytes(5, kId), Errc::Unsupported, "hello.last_instance"}}},
+             {"keeps_segments", "", {{"set", number(6, 1)}, {"any number", number(6, UINT64_MAX)}}}}};
 }
 
 Request publish() {
@@ -334,6 +335,14 @@ std::vector<Request> all_requests() {
             {"0", number(1, 0)},
             {"4096", many_numbers(4096)},
             {"4097", many_numbers(4097), Errc::Limit, "forget.segment", {"4096", "4097"}}}}}},
+        {"drop",
+         23,
+         {{"segment",
+           number(1, 7),
+           {{"missing", "", kInvalid, "drop.segment"},
+            {"0", number(1, 0)},
+            {"4096", many_numbers(4096)},
+            {"4097", many_numbers(4097), Errc::Limit, "drop.segment", {"4096", "4097"}}}}}},
         {"group",
          25,
          {{"group",
@@ -348,7 +357,6 @@ std::vector<Request> all_requests() {
             {"abort of none", number(2, 3), Errc::NotFound, "group.group", {"77"}},
             {"unknown", number(2, 4), kInvalid, "group.action", {"4"}},
             {"the highest", number(2, UINT64_MAX), kInvalid, "group.action"}}}}},
-        not_yet("drop", 23),
         not_yet("confirm", 24),
         not_yet("claims", 26),
         not_yet("resume_done", 27),

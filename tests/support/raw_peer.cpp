@@ -54,6 +54,7 @@ std::string describe(const wire::Packet& packet) {
         std::string operator()(const wire::Retired&) { return "Retired"; }
         std::string operator()(const wire::Watched& e) { return "Watched " + std::to_string(static_cast<int>(e.what)); }
         std::string operator()(const wire::ProducerLost&) { return "ProducerLost"; }
+        std::string operator()(const wire::SegmentsGone&) { return "SegmentsGone"; }
         std::string operator()(const wire::Closing& c) {
             return "Closing " + std::to_string(static_cast<int>(c.error.code)) + ": " + c.error.message;
         }

@@ -122,10 +122,14 @@ struct PublishOptions {
     std::uint64_t group = 0;   ///< Group::number(): there once that is committed. 0: at once
 };
 
+/// When the pages of memory that is mapped for the first time come: all at once up to 2 MiB, always, or as they are read.
+enum class Populate : std::uint32_t { Auto = HURRAY_POPULATE_AUTO, Yes = HURRAY_POPULATE_YES, No = HURRAY_POPULATE_NO };
+
 struct AttachOptions {
     std::chrono::milliseconds timeout{0};  ///< how long to wait until it is published
     std::uint64_t version = 0;             ///< this one only; 0: any
     std::uint64_t newer_than = 0;          ///< the first one above this; 0: the latest
+    Populate populate = Populate::Auto;
 };
 
 // ---- Details -------------------------------------------------------------------------------------------------------
@@ -856,6 +860,7 @@ class Client {
         c_options.capsule = capsule;
         c_options.version = options.version;
         c_options.newer_than = options.newer_than;
+        c_options.populate = static_cast<std::uint32_t>(options.populate);
         c_options.timeout_ms = options.timeout.count();
         HurrayBufferList* list = nullptr;
         HurrayTensorContext* context = nullptr;

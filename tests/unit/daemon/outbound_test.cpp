@@ -530,6 +530,107 @@ TEST_F(OutboundTest, QueuedDescriptorsOutliveTheirCapsule) {
     EXPECT_EQ(segments.size(), 0u);
 }
 
+/// A session that keeps segments, and one segment that is in use.
+class KeepingOutboundTest : public OutboundTest {
+  protected:
+    const SessionNumber keeper = add(1);
+    const SegmentNumber segment = segments.add(UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC)), 4096);
+
+    void SetUp() override { outbound.keep_segments(keeper); }
+
+    void grant(SessionNumber to, std::uint64_t id) {
+        wire::AttachReply reply;
+        reply.segments = {{segment.value, true, wire::Memory::Reusable, 4096, 0}};
+        out.send(to, id, std::move(reply));
+        outbound.deliver(out);
+    }
+    /// How many descriptors the packet `id` brought, which is the only one that has arrived.
+    std::size_t fds_of(SessionNumber session, std::uint64_t id) {
+        EXPECT_EQ(arrived(session), Ids{id});
+        return last_fds.size();
+    }
+    void end_segment() {
+        out.dropped.push_back(segment);
+        outbound.deliver(out);
+    }
+};
+
+TEST_F(KeepingOutboundTest, IsSentEachDescriptorOnce) {
+    grant(keeper, 1);
+    EXPECT_EQ(fds_of(keeper, 1), 1u);
+    grant(keeper, 2);
+    EXPECT_EQ(fds_of(keeper, 2), 0u);
+}
+
+TEST_F(KeepingOutboundTest, OthersAreSentAllOfThemEachTime) {
+    const auto other = add(2);
+    grant(keeper, 1);
+    for (const std::uint64_t id : {2, 3}) {
+        grant(other, id);
+        EXPECT_EQ(fds_of(other, id), 1u);
+    }
+}
+
+TEST_F(KeepingOutboundTest, IsSentWhatItHasDroppedAgain) {
+    grant(keeper, 1);
+    EXPECT_EQ(fds_of(keeper, 1), 1u);
+    out.forgotten.emplace_back(keeper, segment);
+    out.send(keeper, 2, wire::Done{});
+    outbound.deliver(out);
+    EXPECT_EQ(fds_of(keeper, 2), 0u);
+    grant(keeper, 3);
+    EXPECT_EQ(fds_of(keeper, 3), 1u);
+    grant(keeper, 4);
+    EXPECT_EQ(fds_of(keeper, 4), 0u);
+}
+
+TEST_F(KeepingOutboundTest, GrantThatOthersMayOvertakeHasItsDescriptors) {
+    const auto producer = add(2);
+    fill(producer);
+    wire::AttachReply reply;
+    reply.segments = {{segment.value, true, wire::Memory::Reusable, 4096, 0}};
+    out.send(producer, 1, wire::PublishReply{});
+    out.send_after(0, keeper, 2, reply);  // steps aside until the producer has read
+    outbound.deliver(out);
+    EXPECT_EQ(arrived(keeper), Ids{});
+    grant(keeper, 3);
+    EXPECT_EQ(fds_of(keeper, 3), 1u);
+    drain(producer);
+    EXPECT_EQ(fds_of(keeper, 2), 1u);
+    grant(keeper, 4);
+    EXPECT_EQ(fds_of(keeper, 4), 0u);
+}
+
+TEST_F(KeepingOutboundTest, IsToldOnceOfWhatHasGone) {
+    grant(keeper, 1);
+    EXPECT_EQ(fds_of(keeper, 1), 1u);
+    EXPECT_FALSE(outbound.has_gone());
+    end_segment();
+    EXPECT_TRUE(outbound.has_gone());
+    outbound.tell_gone();
+    EXPECT_FALSE(outbound.has_gone());
+    EXPECT_EQ(arrived(keeper), Ids{0});
+    outbound.tell_gone();
+    EXPECT_EQ(arrived(keeper), Ids{});
+}
+
+TEST_F(KeepingOutboundTest, IsNotToldOfWhatItHasDroppedOrNeverHad) {
+    grant(keeper, 1);
+    EXPECT_EQ(fds_of(keeper, 1), 1u);
+    out.forgotten.emplace_back(keeper, segment);
+    out.forgotten.emplace_back(keeper, SegmentNumber{99});
+    outbound.deliver(out);
+    end_segment();
+    EXPECT_FALSE(outbound.has_gone());
+}
+
+TEST_F(KeepingOutboundTest, NobodyIsToldOnceTheSessionHasEnded) {
+    grant(keeper, 1);
+    outbound.remove(keeper);
+    end_segment();
+    EXPECT_FALSE(outbound.has_gone());
+}
+
 TEST_F(OutboundTest, PacketOverTheUsersDescriptorsInFlightIsTriedAgain) {
     if (::geteuid() == 0) {
         GTEST_SKIP() << "root is exempt from the limit on descriptors in flight";

@@ -158,6 +158,7 @@ class RegistryTest : public testing::Test {
             std::string operator()(const wire::ProducerLost& e) {
                 return "ProducerLost(" + capsule_text(e.capsule) + ")";
             }
+            std::string operator()(const wire::SegmentsGone&) { return "SegmentsGone"; }
             std::string operator()(const wire::Closing&) { return "Closing"; }
         };
         return std::visit(Visitor{}, packet.message) +

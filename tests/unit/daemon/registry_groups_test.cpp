@@ -175,6 +175,7 @@ TEST_F(RegistryGroups, WithdrawnStagedCapsuleLeavesItsGroup) {
     publish(producer, 2, 1, "a", 7);
     publish(producer, 3, 2, "b", 7);
     EXPECT_EQ(withdraw(producer, 4, kAlice, 1), (Words{"1:Ended(1 reusable)", "1:Done#4"}));
+    EXPECT_TRUE(dropped.empty()) << "the memory stays its producer's until that one forgets it";
     EXPECT_EQ(withdraw(producer, 5, kAlice, 1), (Words{"1:" + error(Errc::NotFound) + "#5"}));
     EXPECT_EQ(group(producer, 6, 7, kCommit), (Words{"1:GroupReply=1000#6"}));
     EXPECT_EQ(attach(consumer, 7, by_name(1, "a")), (Words{"2:" + error(Errc::NotFound) + "#7"}));
@@ -437,6 +438,7 @@ TEST_F(RegistryGroups, AbortEndsEachMemberOnceBeforeItIsAnswered) {
     publish(producer, 3, 1, "a", 7);
     publish(producer, 4, 2, "", 7);
     EXPECT_EQ(group(producer, 5, 7, kAbort), (Words{"1:Ended(1 reusable)", "1:Ended(2 reusable)", "1:GroupReply#5"}));
+    EXPECT_TRUE(dropped.empty()) << "the memory stays its producer's until that one forgets it";
     EXPECT_EQ(registry.totals().capsules, 0u);
     EXPECT_EQ(publish(producer, 6, 1, "a", 7), (Words{"1:" + error(Errc::NotFound) + "#6"})) << "the group is over";
     EXPECT_EQ(publish(producer, 7, 1, "a"), (Words{"1:PublishReply=1000#7", "2:WatchedPublished(1)"}))

@@ -175,6 +175,7 @@ TEST(CodecPacketTest, TheSmallPacketsArriveAsTheyWereSent) {
     EXPECT_TRUE(there_and_back(1, GroupReply{}).versions.empty());
     EXPECT_EQ(there_and_back(0, Retired{kCapsule}).capsule, kCapsule);
     EXPECT_EQ(there_and_back(0, ProducerLost{kCapsule}).capsule, kCapsule);
+    EXPECT_EQ(there_and_back(0, SegmentsGone{{1, UINT64_MAX}}).segments, (std::vector<std::uint64_t>{1, UINT64_MAX}));
     const auto ended = there_and_back(0, Ended{kCapsule, true});
     EXPECT_EQ(ended.capsule, kCapsule);
     EXPECT_TRUE(ended.reusable);

@@ -98,7 +98,7 @@ pb::Request with_id(std::uint64_t request_id) {
 // ---- What is right arrives -----------------------------------------------------------------------------------------
 
 TEST(CodecRequestTest, HelloArrivesAsItWasSent) {
-    const Request request{1, 0, Hello{1, 3, "tr\xC3\xA4iner", id_of(kId), std::nullopt}};
+    const Request request{1, 0, Hello{1, 3, "tr\xC3\xA4iner", id_of(kId), std::nullopt, true}};
     const auto decoded = there_and_back(request);
     const auto& got = std::get<Hello>(decoded.message);
     EXPECT_EQ(got.version_min, 1U);
@@ -106,6 +106,7 @@ TEST(CodecRequestTest, HelloArrivesAsItWasSent) {
     EXPECT_EQ(got.client_name, "tr\xC3\xA4iner");
     EXPECT_EQ(got.session, id_of(kId));
     EXPECT_FALSE(got.last_instance);
+    EXPECT_TRUE(got.keeps_segments);
 }
 
 TEST(CodecRequestTest, PublishArrivesAsItWasSent) {
@@ -199,6 +200,8 @@ TEST(CodecRequestTest, TheSmallRequestsArriveAsTheyWereSent) {
     EXPECT_EQ(std::get<Reserve>(reserve.message).reservation, UINT64_MAX);
     EXPECT_EQ(std::get<Reserve>(reserve.message).bytes, 4096U);
     EXPECT_EQ(std::get<Unreserve>(there_and_back({2, std::nullopt, Unreserve{4}}).message).reservation, 4U);
+    EXPECT_EQ(std::get<Drop>(there_and_back({2, std::nullopt, Drop{{0, 5}}}).message).segments,
+              (std::vector<std::uint64_t>{0, 5}));
     EXPECT_EQ(std::get<Forget>(there_and_back({2, std::nullopt, Forget{{0, 5}}}).message).segments,
               (std::vector<std::uint64_t>{0, 5}));
     for (const auto action : {Group::Action::Begin, Group::Action::Commit, Group::Action::Abort}) {
@@ -502,6 +505,15 @@ INSTANTIATE_TEST_SUITE_P(
                 }
             },
             Errc::Limit, "forget.segment", "4097 segments; at most 4096", 0, "forget_segments", 4096, 4097},
+        Bad{"DropOfNothing", bare, [](auto& r) { r.mutable_drop(); }, Errc::InvalidArgument, "drop.segment",
+            "no segment"},
+        Bad{"DropOfTooMany", bare,
+            [](auto& r) {
+                while (r.drop().segment_size() < 4097) {
+                    r.mutable_drop()->add_segment(1);
+                }
+            },
+            Errc::Limit, "drop.segment", "4097 segments; at most 4096", 0, "drop_segments", 4096, 4097},
         Bad{"CancelOfNothing", bare, [](auto& r) { r.mutable_cancel(); }, Errc::InvalidArgument, "cancel.request_id",
             "start at 1"},
         Bad{"WithdrawOfNothing", bare, [](auto& r) { r.mutable_withdraw(); }, Errc::InvalidArgument,
@@ -542,9 +554,7 @@ INSTANTIATE_TEST_SUITE_P(
     name_of_case);
 
 INSTANTIATE_TEST_SUITE_P(NotYet, BadRequestTest,
-                         ::testing::Values(Bad{"Drop", bare, [](auto& r) { r.mutable_drop(); }, Errc::Unsupported,
-                                               "drop", "not supported yet"},
-                                           Bad{"Confirm", bare, [](auto& r) { r.mutable_confirm(); }, Errc::Unsupported,
+                         ::testing::Values(Bad{"Confirm", bare, [](auto& r) { r.mutable_confirm(); }, Errc::Unsupported,
                                                "confirm", "not supported yet"},
                                            Bad{"Claims", bare, [](auto& r) { r.mutable_claims(); }, Errc::Unsupported,
                                                "claims", "not supported yet"},
