@@ -129,8 +129,7 @@ Mapping::~Mapping() = default;
 void Mapping::populate() const noexcept { (void)::madvise(data_, size_, MADV_POPULATE_READ); }
 
 Result<std::shared_ptr<const Mapping>> Mapping::open_read_only(int fd, std::uint64_t size, Populate populate) {
-    const bool at_once = populate == Populate::Yes || (populate == Populate::Auto && size <= kPopulatedAtOnce);
-    auto region = map(fd, ipc::read_only, size, at_once ? MAP_SHARED | MAP_POPULATE : MAP_SHARED);
+    auto region = map(fd, ipc::read_only, size, populate == Populate::Yes ? MAP_SHARED | MAP_POPULATE : MAP_SHARED);
     if (!region) {
         return fail(std::move(region.error()));
     }

@@ -13,15 +13,12 @@
 /// Threads: objects are shared by const pointer, and their last owner on any thread unmaps.
 namespace hurray::client {
 
-/// Whether a fresh read-only mapping gets all its pages at once, or each at the first look.
+/// Whether a fresh read-only mapping gets all its pages at once, or as they are looked at.
 enum class Populate : std::uint8_t {
-    Auto,  ///< small ones do: up to kPopulatedAtOnce
+    Auto,  ///< as they are looked at: the kernel brings sixteen at a time, which costs no more, and the first byte is there at once
     Yes,
     No,
 };
-/// A page costs 0.1 us when it comes with all the others and 0.5 us alone (sixteen at a time); a gigabyte takes long either way,
-/// and who reads a part of it should not pay for the rest.
-inline constexpr std::uint64_t kPopulatedAtOnce = 2ULL << 20;
 
 /// A range of mapped shared memory; unmaps in its destructor.
 class Mapping {

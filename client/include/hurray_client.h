@@ -317,10 +317,10 @@ HURRAY_API HurrayStatus hurray_client_withdraw(HurrayClient *client, const Hurra
 #define HURRAY_ATTACH_TAKE 0x2u           /* not supported yet */
 #define HURRAY_ATTACH_ALLOW_UNSEALED 0x4u /* not supported yet */
 
-/* Memory that is mapped for the first time comes page by page as it is read, or all at once before attach returns. */
-#define HURRAY_POPULATE_AUTO 0u /* at once up to 2 MiB */
-#define HURRAY_POPULATE_YES 1u  /* at once: for who reads all of it; 1 GiB takes some 100 ms */
-#define HURRAY_POPULATE_NO 2u   /* page by page: for who reads little of it */
+/* Memory that is mapped for the first time comes as it is read, some pages at a time, or all at once before attach returns. */
+#define HURRAY_POPULATE_AUTO 0u /* what is measured to be faster: as it is read, for every size */
+#define HURRAY_POPULATE_YES 1u  /* at once: for who reads it where nothing may take long. 1 GiB takes some 50 ms */
+#define HURRAY_POPULATE_NO 2u   /* as it is read */
 
 typedef struct HurrayAttachOptions {
     uint32_t struct_size;

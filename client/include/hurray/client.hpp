@@ -122,7 +122,7 @@ struct PublishOptions {
     std::uint64_t group = 0;   ///< Group::number(): there once that is committed. 0: at once
 };
 
-/// When the pages of memory that is mapped for the first time come: all at once up to 2 MiB, always, or as they are read.
+/// When the pages of memory that is mapped for the first time come: as the library thinks best, all at once, or as they are read.
 enum class Populate : std::uint32_t { Auto = HURRAY_POPULATE_AUTO, Yes = HURRAY_POPULATE_YES, No = HURRAY_POPULATE_NO };
 
 struct AttachOptions {
