@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 
 import hurray
 import pytest
@@ -123,10 +124,17 @@ def run(program):
 
 @pytest.fixture
 def leases(client):
-    """How many leases a capsule has, as the daemon sees it."""
+    """How many leases a capsule has, as the daemon sees it.
 
-    def count(name):
-        return sum(entry.leases for entry in client.list(name) if entry.name == name)
+    What was released over another connection than the one that asks may be seen a little later: with `wanted`, once there are so many.
+    """
+
+    def count(name, wanted=None):
+        barks = time.monotonic() + PATIENCE_S
+        while True:
+            held = sum(entry.leases for entry in client.list(name) if entry.name == name)
+            if wanted is None or held == wanted or time.monotonic() > barks:
+                return held
 
     return count
 
