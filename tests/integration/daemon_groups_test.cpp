@@ -159,6 +159,8 @@ TEST_F(DaemonGroups, ObserverNeverSeesHalfOfAGroup) {
     while (ready < kObservers) {
         std::this_thread::yield();
     }
+    std::atomic<int> done{0};
+    std::atomic<bool> observers_ended{false};
     std::vector<RawPeer> peers;  // who stay, so that there is a pair to be seen, and nobody's producer is lost
     std::vector<std::thread> producers;
     for (int which = 0; which < 2; ++which) {
@@ -178,17 +180,24 @@ TEST_F(DaemonGroups, ObserverNeverSeesHalfOfAGroup) {
                 ASSERT_EQ(versions.size(), 2u);
                 EXPECT_EQ(versions[1], versions[0] + 1);
             }
+            ++done;
+            while (!observers_ended) {  // who read nothing would hold them up, and be cut
+                if (!p.try_receive()) {
+                    std::this_thread::yield();
+                }
+            }
         });
     }
-    for (std::thread& producer : producers) {
-        producer.join();
-    }
-    while (pairs == 0) {  // the last one is still there
+    while (done < 2 || pairs == 0) {  // the last pair is still there
         std::this_thread::yield();
     }
     over = true;
     for (std::thread& observer : observers) {
         observer.join();
+    }
+    observers_ended = true;
+    for (std::thread& producer : producers) {
+        producer.join();
     }
     peers.clear();
     RawPeer last = peer();
