@@ -285,6 +285,9 @@ TEST_F(Edges, InterruptedCallEndsSoThoughItsReplyCameMeanwhile) {
 }
 
 TEST_F(Edges, ForkWhileOtherThreadsConnectAndDisconnect) {
+    if (kIsSanitized) {
+        GTEST_SKIP() << kNoForkBesideThreadsNote;
+    }
     std::atomic<bool> stop{false};
     std::vector<std::thread> threads;
     for (int i = 0; i < 3; ++i) {
@@ -400,6 +403,9 @@ TEST_F(Edges, SlowCallbackHoldsNobodyUpAndCostsNoConnection) {
 }
 
 TEST_F(Edges, CallbackThatForksEndsInTheChild) {
+    if (kIsSanitized) {
+        GTEST_SKIP() << kNoForkBesideThreadsNote;
+    }
     Client client = connect();
     static std::atomic<pid_t> child{0};
     Watch watch = client.watch("", [](const Event&) {
@@ -415,6 +421,9 @@ TEST_F(Edges, CallbackThatForksEndsInTheChild) {
 }
 
 TEST_F(Edges, EveryCallOfAForkedChildSaysForkedWhateverThreadsDid) {
+    if (kIsSanitized) {
+        GTEST_SKIP() << kNoForkBesideThreadsNote;
+    }
     Client client = connect();
     std::atomic<bool> stop{false};
     std::vector<std::thread> threads;
