@@ -407,8 +407,8 @@ void Connection::flush(Lock& held) {
                                               [&](const Call* call) { return call->request_id == next.request_id; });
             if (waiting != calls_.end()) {
                 Call& call = **waiting;
-                calls_.erase(waiting);
                 call.result = fail(sent ? too_many_in_flight() : sent.error());
+                calls_.erase(waiting);
                 finish(held, call);
             }
         }
@@ -545,7 +545,11 @@ bool Connection::read_until_done(Lock& lock, const Call& call) {
             clear_eventfd(kick_.get());
         }
         if ((fds[0].revents & POLLOUT) != 0) {
-            flush(lock);
+            try {
+                flush(lock);
+            } catch (const std::bad_alloc&) {
+                end_out_of_memory(lock);  // this call is sent, and whoever leaves it would leave what it is granted
+            }
         }
         if ((fds[0].revents & ~POLLOUT) != 0 && !call.result) {
             read_packets(lock, 1);
@@ -657,7 +661,7 @@ void Connection::handle_reply(Lock& lock, wire::Packet&& packet, std::vector<Uni
                                     [&](const Call* call) { return call->request_id == packet.request_id; });
     if (found != calls_.end()) {
         Call& call = **found;
-        calls_.erase(found);
+        // It stays on the books until it has its result: whoever runs out of memory on the way ends it with the others.
         if (call.options->on_reply) {
             call.options->on_reply(packet.message, fds, fds_missing);
         }
@@ -675,6 +679,7 @@ void Connection::handle_reply(Lock& lock, wire::Packet&& packet, std::vector<Uni
         } else {
             call.result = Reply{std::move(packet.message), std::move(fds)};
         }
+        calls_.erase(found);
         finish(lock, call);
         return;
     }
@@ -762,11 +767,18 @@ void Connection::update_interest([[maybe_unused]] Lock& held) {
 
 // ---- The pump -------------------------------------------------------------------------------------------------------
 
-void Connection::queue_notices([[maybe_unused]] Lock& held, std::vector<Notice>&& notices) {
+void Connection::queue_notices(Lock& held, std::vector<Notice>&& notices) {
     if (notices.empty()) {
         return;
     }
-    std::move(notices.begin(), notices.end(), std::back_inserter(notices_));
+    try {
+        std::move(notices.begin(), notices.end(), std::back_inserter(notices_));
+    } catch (const std::bad_alloc&) {
+        held.unlock();  // what they kept alive may speak to the connection when it goes
+        notices.clear();
+        held.lock();
+        throw;
+    }
     if (has_teller_) {
         untold_.notify_one();
     } else {

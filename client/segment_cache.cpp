@@ -1,6 +1,7 @@
 #include "client/segment_cache.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <new>
 #include <string>
 
@@ -64,10 +65,7 @@ Result<std::vector<SegmentCache::Use>> SegmentCache::take(const wire::AttachRepl
             std::shared_ptr<Entry> entry = find(held, said.number);
             if (said.carries_fd && fds_missing) {
                 if (entry == nullptr || !entry->is_live) {
-                    // hurrayd takes it for sent.
-                    dropping_.emplace(said.number, nullptr);
-                    untold_.push_back(said.number);
-                    has_untold_ = true;
+                    miss(held, said.number);
                 }
                 fault = descriptor_lost();
                 continue;
@@ -82,10 +80,13 @@ Result<std::vector<SegmentCache::Use>> SegmentCache::take(const wire::AttachRepl
                     entry->is_live = true;
                 }
             } else if (entry == nullptr) {
-                fault = dropping_.contains(said.number)
-                            ? descriptor_lost()
-                            : Error{Errc::Protocol, "what hurrayd granted is not sound: segment number " +
-                                                        std::to_string(said.number) + " never came"};
+                if (dropping_.contains(said.number)) {
+                    fault = descriptor_lost();
+                } else {
+                    fault = Error{Errc::Protocol, "what hurrayd granted is not sound: segment number " +
+                                                      std::to_string(said.number) + " never came"};
+                    miss(held, said.number);  // so that the next grant brings it, whoever is wrong
+                }
                 continue;
             }
             if (said.size != entry->segment.size() || said.memory != entry->segment.memory()) {
@@ -102,6 +103,14 @@ Result<std::vector<SegmentCache::Use>> SegmentCache::take(const wire::AttachRepl
         return fail(std::move(*fault));  // the uses end here, without the lock
     }
     return uses;
+}
+
+/// hurrayd takes it for sent, and it is not here.
+void SegmentCache::miss(const Held& /*held*/, std::uint64_t number) {
+    untold_.reserve(untold_.size() + 1);
+    dropping_.emplace(number, nullptr);
+    untold_.push_back(number);
+    has_untold_ = true;
 }
 
 void SegmentCache::leave_idle(const Held& /*held*/, Entry& entry) noexcept {
@@ -197,6 +206,10 @@ std::vector<std::shared_ptr<void>> SegmentCache::gone(const std::vector<std::uin
             kept.push_back(std::move(found->second));
             live_.erase(found);
         }
+        // A drop of it that was never sent, for want of memory, has no answer. One that was finds nothing then.
+        const auto [first, last] = dropping_.equal_range(number);
+        std::transform(first, last, std::back_inserter(kept), [](auto& dropped) { return std::move(dropped.second); });
+        dropping_.erase(first, last);
     }
     return kept;
 }

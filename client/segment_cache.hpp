@@ -132,6 +132,7 @@ class SegmentCache {
     [[nodiscard]] std::shared_ptr<Entry> find(const Held& held, std::uint64_t number) const;
     void release(std::shared_ptr<Entry> entry) noexcept;
     void drop(const Held& held, Entry& entry);
+    void miss(const Held& held, std::uint64_t number);
     void leave_idle(const Held& held, Entry& entry) noexcept;
     void answered(const std::vector<std::uint64_t>& numbers);
 

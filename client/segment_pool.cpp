@@ -156,8 +156,8 @@ std::shared_ptr<Block> SegmentPool::take_idle(Lock& held, std::uint64_t length) 
     }
     const auto latest = std::prev(idle_.upper_bound(fit->first));
     Segment segment = latest->second;
-    const std::uint64_t dirty = std::exchange(segment->dirty_end, length);
-    auto block = std::make_shared<Block>(shared_from_this(), segment, 0, segment->memory->size(), dirty);
+    auto block = std::make_shared<Block>(shared_from_this(), segment, 0, segment->memory->size(), segment->dirty_end);
+    segment->dirty_end = length;
     end_idle(held, *segment);
     idle_.erase(latest);
     return block;

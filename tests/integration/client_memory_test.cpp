@@ -1,6 +1,10 @@
 // Memory that runs out in the client, on a thread that is not the caller's: it ended the whole program once.
 #include <atomic>
 #include <thread>
+#include <tuple>
+#include <utility>
+
+#include <gmock/gmock.h>
 
 #include "tests/integration/client_test.hpp"
 #include "tests/integration/scarce_new.hpp"
@@ -79,6 +83,42 @@ TEST_F(OutOfMemory, OfTheThreadThatReadsForAnotherIsToldToThatOne) {
     EXPECT_EQ(reader_status, HURRAY_ERR_CONNECTION_LOST);
     while (used(other, "leases") != 0 || used(other, "waiting") != 0) {
         std::this_thread::yield();
+    }
+}
+
+TEST_F(OutOfMemory, WhereverItHappensInAnAttachTheCallEndsAndNothingIsLeft) {
+    Client producer = connect();
+    publish(producer, "any", 1 << 16, 3);  // a segment of its own
+    int request = 0;
+    for (bool met = true; met;) {
+        Client client = connect(true);
+        HurrayAttachOptions options{};
+        options.struct_size = sizeof options;
+        options.name = "any";
+        const auto attach = [&](int failing) {
+            HurrayBufferList* list = nullptr;
+            HurrayTensorContext* context = nullptr;
+            failing_request = failing;
+            const HurrayStatus status = hurray_client_attach(client.handle(), &options, &list, &context, nullptr);
+            const bool was_met = failing_request == 0;
+            failing_request = 0;
+            hurray_buffer_list_destroy(&list);
+            hurray_tensor_context_destroy(&context);
+            return std::pair(status, was_met);
+        };
+        HurrayStatus status{};
+        std::tie(status, met) = attach(++request);
+        // Whatever it was: the client is whole, or its connection has ended.
+        EXPECT_THAT(attach(0).first, testing::AnyOf(HURRAY_OK, HURRAY_ERR_CONNECTION_LOST))
+            << request << ": " << status;
+        if (!met) {
+            EXPECT_EQ(status, HURRAY_OK) << request;
+        }
+        ASSERT_LT(request, 1000);
+    }
+    EXPECT_GT(request, 10) << "or none of them failed";
+    while (used(producer, "leases") != 0) {
+        producer.list();
     }
 }
 
