@@ -11,6 +11,7 @@
 #include <hurray/hurray.hpp>
 
 #include "tests/support/hex.hpp"
+#include "tests/support/status_of.hpp"
 
 namespace {
 
@@ -18,19 +19,9 @@ using hurray::Descriptor;
 using hurray::DescriptorBuilder;
 using hurray::ElementType;
 using hurray::LayoutTag;
-using hurray::StatusError;
 using hurray::TileLevel;
 using hurray::test::from_hex;
-
-template <class Call>
-HurrayStatus status_of(Call call) {
-    try {
-        call();
-    } catch (const StatusError& error) {
-        return error.status();
-    }
-    return HURRAY_OK;
-}
+using hurray::test::status_of;
 
 /// Decodes what the builder encodes, so that nothing is read back from the builder itself.
 Descriptor decoded(const DescriptorBuilder& builder) { return Descriptor(builder.encode()); }

@@ -9,6 +9,7 @@
 #include <hurray/hurray.hpp>
 
 #include "tests/support/hex.hpp"
+#include "tests/support/status_of.hpp"
 
 namespace {
 
@@ -18,22 +19,12 @@ using hurray::BufferTraits;
 using hurray::Descriptor;
 using hurray::DeviceTag;
 using hurray::ElementType;
-using hurray::StatusError;
 using hurray::test::from_hex;
+using hurray::test::status_of;
 using Bytes = std::vector<std::uint8_t>;
 using Index = std::vector<std::uint64_t>;
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-
-template <class Call>
-HurrayStatus status_of(Call call) {
-    try {
-        call();
-    } catch (const StatusError& error) {
-        return error.status();
-    }
-    return HURRAY_OK;
-}
 
 /// Buffers over bytes that the test keeps.
 BufferList lend(std::vector<Bytes>& contents, const BufferTraits& traits = {}) {

@@ -12,6 +12,8 @@
 
 #include <hurray/hurray.hpp>
 
+#include "tests/support/status_of.hpp"
+
 namespace {
 
 using hurray::BufferList;
@@ -19,6 +21,7 @@ using hurray::Descriptor;
 using hurray::FileValue;
 using hurray::Reader;
 using hurray::Writer;
+using hurray::test::status_of;
 
 /// A new file in memory, closed with this object.
 class MemoryFile {
@@ -36,15 +39,6 @@ class MemoryFile {
 };
 
 Descriptor floats(std::uint64_t count) { return Descriptor(hurray::DenseDescriptor{.shape = {count}}.encode()); }
-
-HurrayStatus status_of(const std::function<void()>& call) {
-    try {
-        call();
-    } catch (const hurray::StatusError& error) {
-        return error.status();
-    }
-    return HURRAY_OK;
-}
 
 /// "a" with two floats, "b" with three, and values of every kind.
 void write_sample(int fd) {

@@ -5,6 +5,8 @@
 
 #include <hurray/hurray.hpp>
 
+#include "tests/support/status_of.hpp"
+
 namespace {
 
 using hurray::Buffer;
@@ -14,21 +16,12 @@ using hurray::Descriptor;
 using hurray::ElementType;
 using hurray::StatusError;
 using hurray::TensorContext;
+using hurray::test::status_of;
 
 static_assert(std::is_nothrow_move_constructible_v<Buffer> && !std::is_copy_constructible_v<Buffer>);
 static_assert(std::is_nothrow_move_constructible_v<BufferList> && !std::is_copy_constructible_v<BufferList>);
 static_assert(std::is_nothrow_move_constructible_v<Descriptor> && !std::is_copy_constructible_v<Descriptor>);
 static_assert(std::is_nothrow_move_constructible_v<TensorContext> && !std::is_copy_constructible_v<TensorContext>);
-
-template <class Call>
-HurrayStatus status_of(Call call) {
-    try {
-        call();
-    } catch (const StatusError& error) {
-        return error.status();
-    }
-    return HURRAY_OK;
-}
 
 struct Storage {
     alignas(64) std::array<std::byte, 64> bytes{};
