@@ -46,6 +46,8 @@ struct ServerLimits {
     Quotas::Limits of_user;
     /// Descriptors that a client may have unread.
     std::uint64_t unread_descriptors = 256;
+    /// For how long clients of a former life may bring back what it knew; 0: they may not.
+    std::chrono::seconds resume_window{30};
 };
 
 /// Listens, accepts, owns the sessions and everything that they share; turns what comes in into calls of the dispatcher, and
