@@ -231,10 +231,10 @@ std::size_t Outbound::send_run(Peer& peer, const Outbox& out, std::size_t first)
     if (length < 2) {
         return 0;
     }
-    std::array<std::span<const std::byte>, wire::kMaxRun> packets;
+    std::array<wire::Parcel, wire::kMaxRun> packets;
     for (std::size_t i = 0; i < length; ++i) {
         wire::encode(out.packets[first + i].packet, run_.at(i));
-        packets.at(i) = run_.at(i).bytes();
+        packets.at(i) = {run_.at(i).bytes()};
     }
     const auto run = wire::send_packets(peer.socket, std::span(packets).first(length));
     const std::size_t sent = run ? run->count : 0;  // what stopped it stops the next one too, and is seen there

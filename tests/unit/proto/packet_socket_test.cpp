@@ -339,9 +339,9 @@ TEST_F(PacketSocketTest, AFullQueueIsWouldBlockAndLosesNothing) {
 
 /// Sends them from their end, in one run.
 SentRun send_run(int socket, const std::vector<std::string>& texts) {
-    std::vector<std::span<const std::byte>> packets;
+    std::vector<Parcel> packets;
     for (const std::string& text : texts) {
-        packets.push_back(as_bytes(text));
+        packets.push_back({as_bytes(text)});
     }
     const auto run = send_packets(socket, packets);
     EXPECT_TRUE(run) << run.error().message;
