@@ -918,7 +918,11 @@ bool Registry::continue_snapshot(Watch& watch, std::size_t& budget, Outbox& out)
     }
     watch.in_snapshot = false;
     --watcher.snapshots;
-    out.send(watcher.number, 0, wire::Watched{watch.number, What::SnapshotEnd, {}, {}, 0});
+    if (is_window_open() && watcher.identity.resumes) {
+        owed_ends_.push_back(watch);
+    } else {
+        out.send(watcher.number, 0, wire::Watched{watch.number, What::SnapshotEnd, {}, {}, 0});
+    }
     for (wire::Watched& event : watch.kept_back) {
         out.send(watcher.number, 0, std::move(event));
     }

@@ -194,7 +194,8 @@ class Registry {
     /// Fails: InvalidArgument  no cursor of ours
     void list(SessionNumber from, std::uint64_t request_id, const wire::List& list, Outbox& out) const;
 
-    /// Reply: Done, then the snapshot's first part; `continue_snapshots` writes more whenever the session has room.
+    /// Reply: Done, then the snapshot's first part; `continue_snapshots` writes more whenever the session has room. To a session that
+    /// resumes, SNAPSHOT_END comes when the resume window is over, so that what lies before it is all that has come back.
     /// Fails: AlreadyExists  the number is in use
     void watch(SessionNumber from, std::uint64_t request_id, const wire::Watch& watch, Outbox& out);
     void unwatch(SessionNumber from, std::uint64_t request_id, const wire::Unwatch& unwatch, Outbox& out);
@@ -322,6 +323,7 @@ class Registry {
         std::uint64_t shown_version = 0;
         std::deque<wire::Watched> kept_back;
         bool gap = false;  ///< too much was kept back
+        Hook owed_end;     ///< linked: all is shown, but what is still to come back is not there; the window's end brings SNAPSHOT_END
     };
 
     /// A capsule's name and all its versions. Capsules without a name share the one under "".
@@ -504,6 +506,7 @@ class Registry {
     /// What watchers are still to be told, without their numbers. As a rule empty when a step is over. Each step tells as many as
     /// it may add, staging included, so there are never more than two for each capsule that was staged at one time.
     std::deque<wire::Watched> announcements_;
+    ListOf<Watch, &Watch::owed_end> owed_ends_;
     ListOf<Capsule, &Capsule::of_before> capsules_of_before_;
     std::unordered_map<wire::CapsuleId, Claims, CapsuleIdHash> claims_;
     std::unordered_map<std::uint64_t, Answer> answers_;

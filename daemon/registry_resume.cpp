@@ -336,6 +336,15 @@ void Registry::continue_window_close(Outbox& out) {
         out.send(waiter.session->number, waiter.request_id, refuse_past(waiter.attach));
         remove_waiter(waiter);
     }
+    // Whoever compares with what it saw before has now been shown all that has come back.
+    for (; !owed_ends_.empty(); --budget) {
+        if (budget == 0) {
+            return;
+        }
+        Watch& watch = owed_ends_.front();
+        owed_ends_.pop_front();
+        out.send(watch.session->number, 0, wire::Watched{watch.number, wire::Watched::What::SnapshotEnd, {}, {}, 0});
+    }
     window_rest_ = false;
 }
 

@@ -418,6 +418,22 @@ TEST_F(ResumeTest, ManyClaimsAndCapsulesAreDealtWithInPieces) {
     expect_nothing_held();
 }
 
+TEST_F(ResumeTest, WhoResumesIsToldTheSnapshotsEndWithTheWindows) {
+    const auto p = resume(kAlice, 100);
+    EXPECT_EQ(offer(p, 1, 1, "a", 500), Words{"1:PublishReply=500#1"});
+    const auto w = resume(kAlice, 101);
+    registry.watch(w, 2, {1, ""}, out);
+    registry.watch(w, 3, {2, "b"}, out);
+    EXPECT_EQ(take(), (Words{"2:Done#2", "2:WatchedPresent(1)", "2:Done#3"}));
+    EXPECT_EQ(offer(p, 4, 2, "b", 501),
+              (Words{"1:PublishReply=501#4", "2:WatchedPublished(2)", "2:WatchedPublished(2)"}));
+    registry.unwatch(w, 5, {1}, out);
+    take();
+    EXPECT_EQ(close_window(), (Words{"1:WindowClosed(1)", "1:WindowClosed(2)", "2:WatchedSnapshotEnd"}));
+    registry.watch(w, 6, {3, "b"}, out);
+    EXPECT_EQ(take(), (Words{"2:Done#6", "2:WatchedPresent(2)", "2:WatchedSnapshotEnd"}));
+}
+
 TEST_F(ResumeTest, AChangeAfterTheWindowIsToldAsEver) {
     const auto p = resume(kAlice, 100);
     const auto w = open(kAlice);
