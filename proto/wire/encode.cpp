@@ -43,6 +43,13 @@ void put_capsule(Writer& out, int field, const CapsuleId& value) {
     put_id(part, pb::CapsuleId::kIdFieldNumber, value.id);
 }
 
+void put_lease(Writer& out, int field, const LeaseId& lease) {
+    Writer part = part_of(out, field);
+    put(part, pb::LeaseId::kUidFieldNumber, lease.uid);
+    put_id(part, pb::LeaseId::kSessionHashFieldNumber, lease.session_hash);
+    put(part, pb::LeaseId::kLeaseFieldNumber, lease.lease);
+}
+
 void put_access(Writer& out, int field, const Access& value) {
     if (value == Access{}) {
         return put_empty(out, field);
@@ -94,9 +101,16 @@ void write(const Publish& in, Writer& out) {
     put_bytes(out, pb::Publish::kDescriptorFieldNumber, in.descriptor);
     put_segments(out, pb::Publish::kSegmentsFieldNumber, in.segments);
     put_placements(out, pb::Publish::kPlacementsFieldNumber, in.placements);
+    if (in.retain != 1) {
+        put(out, pb::Publish::kRetainFieldNumber, in.retain);
+    }
+    put(out, pb::Publish::kOnceFieldNumber, in.once ? 1 : 0);
     put(out, pb::Publish::kGroupFieldNumber, in.group);
     put(out, pb::Publish::kVersionFieldNumber, in.version);
     put(out, pb::Publish::kRetiredFieldNumber, in.retired ? 1 : 0);
+    if (in.taken_by.lease != 0) {
+        put_lease(out, pb::Publish::kTakenByFieldNumber, in.taken_by);
+    }
 }
 
 void write(const Attach& in, Writer& out) {
@@ -117,6 +131,7 @@ void write(const Attach& in, Writer& out) {
             break;
     }
     put(out, pb::Attach::kLastSeenFieldNumber, in.last_seen);
+    put(out, pb::Attach::kTakeFieldNumber, in.take ? 1 : 0);
 }
 
 void write(const Release& in, Writer& out) {
@@ -162,6 +177,8 @@ void write(const Group& in, Writer& out) {
     put(out, pb::Group::kGroupFieldNumber, in.group);
     put(out, pb::Group::kActionFieldNumber, static_cast<std::uint64_t>(in.action));
 }
+
+void write(const Confirm& in, Writer& out) { put(out, pb::Confirm::kLeaseFieldNumber, in.lease); }
 
 void write(const Claims& in, Writer& out) {
     for (const Claims::Claim& claim : in.claims) {
@@ -231,6 +248,7 @@ void write(const ListReply& in, Writer& out) {
             part.add_int32(static_cast<Tag>(pb::Info::kPidFieldNumber), info.pid);
         }
         put_bytes(part, pb::Info::kDescriptorFieldNumber, info.descriptor);
+        put(part, pb::Info::kOnceFieldNumber, info.once ? 1 : 0);
     }
     put_bytes(out, pb::ListReply::kCursorFieldNumber, in.cursor);
 }
@@ -261,13 +279,6 @@ void write(const GroupReply& in, Writer& out) {
         out.add_packed_uint64(static_cast<Tag>(pb::GroupReply::kVersionsFieldNumber), in.versions.begin(),
                               in.versions.end());
     }
-}
-
-void put_lease(Writer& out, int field, const LeaseId& lease) {
-    Writer part = part_of(out, field);
-    put(part, pb::LeaseId::kUidFieldNumber, lease.uid);
-    put_id(part, pb::LeaseId::kSessionHashFieldNumber, lease.session_hash);
-    put(part, pb::LeaseId::kLeaseFieldNumber, lease.lease);
 }
 
 void write(const LeaseEvent& in, Writer& out) {
@@ -317,12 +328,12 @@ void write(const ClaimsRefused& in, Writer& out) {
 
 /// The numbers of the messages, in the order of their variants.
 constexpr int kRequestFields[] = {
-    pb::Request::kHelloFieldNumber,     pb::Request::kPublishFieldNumber,   pb::Request::kAttachFieldNumber,
-    pb::Request::kReleaseFieldNumber,   pb::Request::kCancelFieldNumber,    pb::Request::kWithdrawFieldNumber,
-    pb::Request::kListFieldNumber,      pb::Request::kWatchFieldNumber,     pb::Request::kUnwatchFieldNumber,
-    pb::Request::kStatusFieldNumber,    pb::Request::kGroupFieldNumber,     pb::Request::kReserveFieldNumber,
-    pb::Request::kUnreserveFieldNumber, pb::Request::kForgetFieldNumber,    pb::Request::kDropFieldNumber,
-    pb::Request::kClaimsFieldNumber,    pb::Request::kResumeDoneFieldNumber};
+    pb::Request::kHelloFieldNumber,     pb::Request::kPublishFieldNumber, pb::Request::kAttachFieldNumber,
+    pb::Request::kReleaseFieldNumber,   pb::Request::kCancelFieldNumber,  pb::Request::kWithdrawFieldNumber,
+    pb::Request::kListFieldNumber,      pb::Request::kWatchFieldNumber,   pb::Request::kUnwatchFieldNumber,
+    pb::Request::kStatusFieldNumber,    pb::Request::kGroupFieldNumber,   pb::Request::kReserveFieldNumber,
+    pb::Request::kUnreserveFieldNumber, pb::Request::kForgetFieldNumber,  pb::Request::kDropFieldNumber,
+    pb::Request::kConfirmFieldNumber,   pb::Request::kClaimsFieldNumber,  pb::Request::kResumeDoneFieldNumber};
 constexpr int kPacketFields[] = {
     pb::Packet::kErrorFieldNumber,         pb::Packet::kDoneFieldNumber,         pb::Packet::kHelloFieldNumber,
     pb::Packet::kPublishFieldNumber,       pb::Packet::kAttachFieldNumber,       pb::Packet::kListFieldNumber,
