@@ -102,6 +102,7 @@ class Attaching {
         message.what = terms_.what;
         message.which = terms_.which;
         message.version = terms_.version;
+        message.take = terms_.take;
         call_.message = std::move(message);
         call_.options.lease = std::get<wire::Attach>(call_.message).lease;
         call_.options.timeout_ms = terms_.timeout_ms;
@@ -147,6 +148,7 @@ class Attaching {
         }
         Attachment attachment;
         attachment.version = granted->version;
+        attachment.once = terms_.take;
         attachment.access = granted->access;
         for (const BufferRange& range : *ranges) {
             attachment.byte_size += range.size;
@@ -197,19 +199,54 @@ class Attaching {
     bool is_taken_ = false;
 };
 
-}  // namespace
-
-Result<Attachment> attach(const std::shared_ptr<Session>& session, const AttachTerms& terms) {
+Result<Attachment> attach_one(const std::shared_ptr<Session>& session, const AttachTerms& terms,
+                              std::chrono::milliseconds waited) {
     const Settling settling(*session);  // after all below have let go
     Attaching attaching(session, terms);
     if (auto checked = attaching.check(); !checked) {
         return fail(std::move(checked.error()));
     }
-    Connection::Call* const call = attaching.ask({});
+    Connection::Call* const call = attaching.ask(waited);
     if (auto called = session->connection().call_many(std::span(&call, 1), Connection::OnRefusal::GoOn); !called) {
         return fail(std::move(called.error()));
     }
     return attaching.finish();
+}
+
+/// Says that what was granted to a take is mapped, and so this client's. False: it is not, and the lease has ended.
+Result<bool> confirm(Connection& connection, const Lease& lease) {
+    Connection::CallOptions options;
+    options.interruptible = false;
+    const auto reply = connection.call(wire::Confirm{lease.number()}, options);
+    if (!reply) {
+        const bool is_refused = reply.error().code == Errc::ProducerLost || reply.error().code == Errc::NotFound;
+        return is_refused ? Result<bool>(false) : fail(reply.error());
+    }
+    if (!std::holds_alternative<wire::Done>(reply->message)) {
+        return fail(Errc::Protocol, "hurrayd answered a confirm with something else");
+    }
+    return true;
+}
+
+}  // namespace
+
+Result<Attachment> attach(const std::shared_ptr<Session>& session, const AttachTerms& terms) {
+    const auto begin = Clock::now();
+    std::chrono::milliseconds waited{};
+    for (;;) {
+        auto attachment = attach_one(session, terms, waited);
+        if (!attachment || !terms.take) {
+            return attachment;
+        }
+        const auto confirmed = confirm(session->connection(), *attachment->lease);
+        if (!confirmed) {
+            return fail(confirmed.error());
+        }
+        if (*confirmed) {
+            return attachment;
+        }
+        waited = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin);
+    }
 }
 
 ManyResult<std::vector<Attachment>> attach_many(const std::shared_ptr<Session>& session,

@@ -30,12 +30,14 @@ struct Attachment {
     std::uint64_t version = 0;
     std::uint64_t byte_size = 0;
     wire::Access access;
+    bool once = false;  ///< it was taken
 };
 
 struct AttachTerms {
     std::variant<std::string, wire::CapsuleId> what;
     wire::Which which = wire::Which::Latest;
     std::uint64_t version = 0;
+    bool take = false;                            ///< of what was published once, the oldest: then `which` is Latest
     std::optional<std::uint64_t> timeout_ms = 0;  ///< absent: for ever
     Populate populate = Populate::Auto;
 };
@@ -46,6 +48,10 @@ struct AttachTerms {
 /// Threads: any.   Blocks: until it is granted, or the terms' timeout.
 /// Fails: NotFound, TimedOut and what else the daemon says; Limit; Unsupported; Protocol if what was granted is not sound.
 /// Nothing is held after a failure.
+///
+/// A take returns once the daemon has said that the capsule is this client's: who dies before that leaves it to the next. If it is
+/// refused, since the producer is gone, the take goes on waiting within its time, under a new lease. Ctrl-C does not end it while it
+/// is being confirmed, which is answered at once: it would be open who has the capsule.
 [[nodiscard]] Result<Attachment> attach(const std::shared_ptr<Session>& session, const AttachTerms& terms);
 
 /// Of several things that are done at once, which one failed, if it was one of them.

@@ -39,6 +39,8 @@ class Lease {
     /// HURRAY_OK, HURRAY_ERR_PRODUCER_LOST, HURRAY_ERR_CONNECTION_LOST or HURRAY_ERR_FORKED.
     [[nodiscard]] HurrayStatus state() const;
     [[nodiscard]] const std::string& name() const noexcept { return name_; }
+    /// The client's own, by which the daemon knows it.
+    [[nodiscard]] std::uint64_t number() const noexcept { return number_; }
     [[nodiscard]] const wire::CapsuleId& capsule() const noexcept { return standing_->capsule; }
 
     /// The HurrayOwnerReleaseFn of attached contexts.

@@ -157,6 +157,8 @@ Result<Connection::Call*> Publisher::Publishing::ask() {
     message.descriptor.assign(reinterpret_cast<const char*>(descriptor_.data()), descriptor_.size());
     message.placements = std::move(*placements);
     message.group = terms_.group;
+    message.retain = terms_.retain;
+    message.once = terms_.once;
 
     published_.capsule = {connection_.uid(), *id};
     bool holds_bytes = false;
@@ -164,7 +166,8 @@ Result<Connection::Call*> Publisher::Publishing::ask() {
         published_.byte_size += view->buffers[i].byte_size;
         holds_bytes = holds_bytes || view->buffers[i].byte_size > 0;
     }
-    call_.options.interruptible = false;  // answered at once; giving up in between would leave it open who owns the memory
+    call_.options.interruptible =
+        false;  // answered at once; giving up in between would leave it open who owns the memory
     if (holds_bytes) {
         // Whose first publish is without its answer yet is brought by others as well: the daemon sees that it is one file.
         block_ = allocation_.block();
@@ -178,7 +181,8 @@ Result<Connection::Call*> Publisher::Publishing::ask() {
         }
     }
     call_.message = std::move(message);
-    call_.options.on_reply = [this](const wire::PacketMessage& reply, std::vector<UniqueFd>& /*fds*/, bool /*missing*/) {
+    call_.options.on_reply = [this](const wire::PacketMessage& reply, std::vector<UniqueFd>& /*fds*/,
+                                    bool /*missing*/) {
         if (const auto* answer = std::get_if<wire::PublishReply>(&reply)) {
             note_answer(*answer);
         }
@@ -186,7 +190,7 @@ Result<Connection::Call*> Publisher::Publishing::ask() {
     {
         const std::lock_guard lock(publisher_.mutex_);
         publisher_.capsules_.emplace(
-            *id, Capsule{published_.capsule, terms_, false, 0, published_.byte_size, false, block_, {}});
+            *id, Capsule{published_.capsule, terms_, false, 0, published_.byte_size, false, block_, {}, {}});
     }
     is_booked_ = true;
     allocation_.is_on_its_way = true;
@@ -341,7 +345,7 @@ Result<Publisher::Published> Publisher::find(const wire::CapsuleId& capsule) {
         return fail(Errc::NotFound, "this client has published no such capsule, or it has ended");
     }
     const Capsule& known = found->second;
-    return Published{known.id, known.version, known.byte_size, known.open.size(), known.retired};
+    return Published{known.id, known.version, known.byte_size, known.open.size(), known.retired, known.terms.once};
 }
 
 void Publisher::on_lease(const wire::LeaseEvent& event, std::vector<Notice>& notices) {
@@ -357,13 +361,17 @@ void Publisher::on_lease(const wire::LeaseEvent& event, std::vector<Notice>& not
         if (!capsule.open.insert(event.lease).second || !capsule.terms.tell_opened) {
             return;
         }
+    } else if (event.what == What::Taken) {  // it stays open: what it held is its taker's now
+        if (std::exchange(capsule.taken_by, event.lease) == event.lease) {
+            return;  // told already
+        }
+        capsule.retired = true;
+        record.kind = HURRAY_EVENT_LEASE_TAKEN;
     } else {
         if (capsule.open.erase(event.lease) == 0) {
             return;  // told already
         }
-        record.kind = event.what == What::Released ? HURRAY_EVENT_LEASE_RELEASED
-                      : event.what == What::Lost   ? HURRAY_EVENT_LEASE_LOST
-                                                   : HURRAY_EVENT_LEASE_TAKEN;
+        record.kind = event.what == What::Released ? HURRAY_EVENT_LEASE_RELEASED : HURRAY_EVENT_LEASE_LOST;
     }
     record.remaining = capsule.open.size();
     if (capsule.terms.on_event != nullptr) {

@@ -26,8 +26,10 @@ namespace hurray::client {
 
 /// What a producer wants to be told of one capsule.
 struct PublishTerms {
-    std::string name;         ///< empty: by id only
-    std::uint64_t group = 0;  ///< 0: none, it is there at once
+    std::string name;          ///< empty: by id only
+    std::uint64_t group = 0;   ///< 0: none, it is there at once
+    std::uint32_t retain = 1;  ///< versions of the name that stay attachable, this one included
+    bool once = false;         ///< to be taken, by one
     bool tell_opened = false;
     HurrayEventFn on_event = nullptr;
     void* context = nullptr;
@@ -50,6 +52,7 @@ class Publisher {
         std::uint64_t byte_size = 0;
         std::size_t leases = 0;  ///< open ones
         bool retired = false;
+        bool once = false;
     };
 
     /// Checks the descriptor against the allocation, and publishes. On success the memory belongs to the capsule.
@@ -105,6 +108,7 @@ class Publisher {
         bool retired = false;
         std::shared_ptr<Block> block;  ///< null if it has no byte
         std::set<wire::LeaseId> open;
+        wire::LeaseId taken_by{};  ///< its `lease` 0: nobody took it
     };
     struct Hash {
         std::size_t operator()(const wire::Id16& id) const noexcept;

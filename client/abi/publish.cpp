@@ -27,13 +27,12 @@ namespace {
 Result<PublishTerms> read_terms(const char* name, const HurrayPublishOptions& options) {
     constexpr Flag kFlags[] = {{HURRAY_PUBLISH_COPY, "HURRAY_PUBLISH_COPY"},
                                {HURRAY_PUBLISH_TELL_OPENED, "HURRAY_PUBLISH_TELL_OPENED"},
-                               {HURRAY_PUBLISH_ONCE, "HURRAY_PUBLISH_ONCE", false},
+                               {HURRAY_PUBLISH_ONCE, "HURRAY_PUBLISH_ONCE"},
                                {HURRAY_PUBLISH_LINGER, "HURRAY_PUBLISH_LINGER", false}};
     if (auto checked = check_flags(options.flags, kFlags); !checked) {
         return fail(std::move(checked.error()));
     }
     const std::pair<bool, const char*> later[] = {{options.access.is_set != 0, "options->access"},
-                                                  {options.retain != 0, "options->retain"},
                                                   {options.linger_ms != 0, "options->linger_ms"}};
     for (const auto& [is_set, field] : later) {
         if (auto checked = check_not_yet(is_set, field); !checked) {
@@ -41,6 +40,20 @@ Result<PublishTerms> read_terms(const char* name, const HurrayPublishOptions& op
         }
     }
     PublishTerms terms;
+    terms.once = (options.flags & HURRAY_PUBLISH_ONCE) != 0;
+    if (options.retain > wire::kMaxRetain) {
+        Error error{Errc::Limit, "options->retain is " + std::to_string(options.retain) + "; at most " +
+                                     std::to_string(wire::kMaxRetain) + " versions are retained"};
+        error.limit_name = "retained_versions";
+        error.limit = wire::kMaxRetain;
+        error.value = options.retain;
+        return fail(std::move(error));
+    }
+    if (terms.once && options.retain > 1) {
+        return fail_field(Errc::InvalidArgument, "options->retain",
+                          "is " + std::to_string(options.retain) + ", but what is published ONCE replaces nothing");
+    }
+    terms.retain = options.retain != 0 ? static_cast<std::uint32_t>(options.retain) : 1;
     if (name != nullptr) {
         terms.name = name;
         if (terms.name.empty()) {
@@ -56,7 +69,7 @@ Result<PublishTerms> read_terms(const char* name, const HurrayPublishOptions& op
 
 HurrayCapsuleInfo to_c_info(const Publisher::Published& published) {
     HurrayCapsuleInfo info{};
-    info.flags = published.retired ? HURRAY_CAPSULE_RETIRED : 0U;
+    info.flags = (published.retired ? HURRAY_CAPSULE_RETIRED : 0U) | (published.once ? HURRAY_CAPSULE_ONCE : 0U);
     info.capsule = to_c(published.capsule);
     info.version = published.version;
     info.byte_size = published.byte_size;
@@ -206,9 +219,10 @@ Result<Wanted> of_item(HurrayClient& client, const HurrayPublishItem& item) {
                                                ? "neither allocation nor buffers says what to publish"
                                                : "allocation and buffers are both given: one says what to publish");
     }
-    return item.allocation != nullptr
-               ? of_allocation(item.name, item.descriptor, item.descriptor_len, item.allocation, item.options, item.info)
-               : of_list(client, item.name, item.descriptor, item.descriptor_len, item.buffers, item.options, item.info);
+    return item.allocation != nullptr ? of_allocation(item.name, item.descriptor, item.descriptor_len, item.allocation,
+                                                      item.options, item.info)
+                                      : of_list(client, item.name, item.descriptor, item.descriptor_len, item.buffers,
+                                                item.options, item.info);
 }
 
 }  // namespace
@@ -283,19 +297,19 @@ HurrayStatus hurray_client_publish_many(HurrayClient* client, HurrayPublishItem*
                 Wanted& one = wanted.emplace_back(std::move(*ready));
                 to_publish.push_back({one.descriptor, one.copy ? &*one.copy : one.allocation, &one.terms});
             }
-            session.publisher().publish_many(
-                session.connection(), to_publish, [&](std::size_t at, Result<Publisher::Published>&& published) {
-                    auto& [i, item] = sent[at];
-                    if (!published) {
-                        note(i, item, std::move(published.error()));
-                        return;
-                    }
-                    given->write(i, &HurrayPublishItem::status, HurrayStatus{HURRAY_OK});
-                    write_info(to_c_info(*published), item.info);
-                    if (item.allocation != nullptr) {
-                        take(item.allocation);
-                    }
-                });
+            session.publisher().publish_many(session.connection(), to_publish,
+                                             [&](std::size_t at, Result<Publisher::Published>&& published) {
+                                                 auto& [i, item] = sent[at];
+                                                 if (!published) {
+                                                     note(i, item, std::move(published.error()));
+                                                     return;
+                                                 }
+                                                 given->write(i, &HurrayPublishItem::status, HurrayStatus{HURRAY_OK});
+                                                 write_info(to_c_info(*published), item.info);
+                                                 if (item.allocation != nullptr) {
+                                                     take(item.allocation);
+                                                 }
+                                             });
         }
         return first_error ? fail(std::move(*first_error)) : Result<void>();
     });

@@ -71,6 +71,7 @@ typedef struct HurrayAccess {
 #define HURRAY_CAPSULE_UNSEALED 0x2u  /* memory without seals: a dma-buf */
 #define HURRAY_CAPSULE_RETIRED 0x4u   /* can't be attached any more, is still held */
 #define HURRAY_CAPSULE_LINGERING 0x8u /* outlives its producer */
+#define HURRAY_CAPSULE_ONCE 0x10u /* is not attached but taken, by one: queued without a lease, taken once RETIRED */
 
 /* What is known of a capsule. */
 typedef struct HurrayCapsuleInfo {
@@ -95,7 +96,7 @@ typedef enum HurrayEventKind {
     HURRAY_EVENT_LEASE_OPENED = 2,   /* somebody attached; only with TELL_OPENED. `remaining` counts the open leases */
     HURRAY_EVENT_LEASE_RELEASED = 3, /* a consumer is done; `remaining` leases are left */
     HURRAY_EVENT_LEASE_LOST = 4,     /* a consumer's connection ended without a release; `remaining` are left */
-    HURRAY_EVENT_LEASE_TAKEN = 5,
+    HURRAY_EVENT_LEASE_TAKEN = 5, /* published ONCE: somebody has it now, and nobody else will; the lease stays open */
     /* Retired and nobody holds it any more, or its group was aborted: exactly once, the last event of a capsule. Also,
      * without REUSABLE, if the connection is lost; not told if the client is destroyed before. */
     HURRAY_EVENT_ENDED = 6,
@@ -103,7 +104,7 @@ typedef enum HurrayEventKind {
     HURRAY_EVENT_PRESENT = 7,        /* was there when the watch began */
     HURRAY_EVENT_SNAPSHOT_END = 8,   /* all that was there has been told */
     HURRAY_EVENT_PUBLISHED = 9,      /* can be attached from now on */
-    HURRAY_EVENT_RETIRED = 10,       /* withdrawn or replaced: can't be attached any more */
+    HURRAY_EVENT_RETIRED = 10,       /* withdrawn, replaced or taken: can't be attached any more */
     HURRAY_EVENT_PRODUCER_LOST = 11, /* its producer's connection ended; it can't be attached any more */
     HURRAY_EVENT_GAP = 12            /* events were left out, since too many waited to be told: list anew */
 } HurrayEventKind;
@@ -238,14 +239,15 @@ HURRAY_API HurrayStatus hurray_allocation_destroy(HurrayAllocation **allocation)
 
 #define HURRAY_PUBLISH_COPY 0x1u        /* publish_list: copy ordinary memory into a new segment */
 #define HURRAY_PUBLISH_TELL_OPENED 0x2u /* LEASE_OPENED events too */
-#define HURRAY_PUBLISH_ONCE 0x4u        /* not supported yet */
+#define HURRAY_PUBLISH_ONCE 0x4u        /* it queues behind its name, to be taken by one; see below */
 #define HURRAY_PUBLISH_LINGER 0x8u      /* not supported yet */
 
 typedef struct HurrayPublishOptions {
     uint32_t struct_size;
     uint32_t flags;
-    HurrayAccess access;    /* not supported yet: is_set must be 0 */
-    uint64_t retain;        /* not supported yet: must be 0 */
+    HurrayAccess access; /* not supported yet: is_set must be 0 */
+    uint64_t
+        retain; /* versions of the name that stay attachable, this one included: 1 to 4096; 0: 1, so it replaces all */
     uint64_t group;         /* of hurray_client_group_begin: there with all of the group, or never. 0: at once */
     int64_t linger_ms;      /* not supported yet: must be 0 */
     HurrayEventFn on_event; /* events of this capsule; may be null */
@@ -260,7 +262,16 @@ typedef struct HurrayPublishOptions {
  * A capsule can be attached until it is withdrawn, another one is published under its name, or this client is closed or
  * dies. `name` may be null: then it can be attached by its id only. `out` may be null.
  *
- * HURRAY_ERR_ALREADY_EXISTS                the name belongs to another user, or the group has a member of that name
+ * With `retain` the newest versions of the name stay attachable by their numbers, as many as the last publish says; older ones retire.
+ * Those that are withdrawn, or whose client is gone, don't count.
+ *
+ * ONCE makes a work queue of the name: a capsule replaces nothing, is never attached, and goes to one client, which takes it
+ * (HURRAY_ATTACH_TAKE), the oldest first. LEASE_TAKEN tells that somebody has it. Before that a taker may die, or give it back: then it is
+ * queued again in front (LEASE_LOST or _RELEASED); the third time it ends, LEASE_LOST. What nobody has taken ends with this client.
+ * While anything of a name lives, it is either such a queue or has versions that are attached.
+ *
+ * HURRAY_ERR_ALREADY_EXISTS                the name belongs to another user or is of the other kind (ONCE or not), or the group
+ *                                          has a member of that name
  * HURRAY_ERR_NOT_FOUND                     the group is not open
  * HURRAY_ERR_INVALID_LAYOUT, _INVALID_TYPE, _INVALID_MAGIC, ...  the descriptor (see hurray_descriptor_validate_sharing)
  * HURRAY_ERR_UNSUPPORTED                   an option, or memory of a kind, that is not supported yet
@@ -306,7 +317,7 @@ HURRAY_API HurrayStatus hurray_client_publish_many(HurrayClient *client, HurrayP
  *
  * Publish with the group's number as often as needed, then end the group. Until it is committed its capsules are *staged*: fully
  * checked, counted for this user, and there for nobody. Their memory belongs to them as that of any capsule; publish gives
- * them version 0. A group has up to 4096 members, each with a name of its own or without one. Several groups may be open, and any thread
+ * them version 0. A group has up to 4096 members, each with a name of its own or without one; those that are published ONCE may share names. Several groups may be open, and any thread
  * may publish into them. What is staged goes with the client.
  *
  * HURRAY_ERR_LIMIT  64 groups of this client are open
@@ -337,7 +348,7 @@ HURRAY_API HurrayStatus hurray_client_withdraw(HurrayClient *client, const Hurra
 /* ---- Consuming -------------------------------------------------------------------------------------------------- */
 
 #define HURRAY_ATTACH_IMMUTABLE_ONLY 0x1u /* not supported yet */
-#define HURRAY_ATTACH_TAKE 0x2u           /* not supported yet */
+#define HURRAY_ATTACH_TAKE 0x2u           /* of what was published ONCE: the oldest, for this client alone */
 #define HURRAY_ATTACH_ALLOW_UNSEALED 0x4u /* not supported yet */
 
 /* Memory that is mapped for the first time comes as it is read, some pages at a time, or all at once before attach returns. */
@@ -366,11 +377,15 @@ typedef struct HurrayAttachOptions {
  * It is kept when the lease ends, for the next capsule in the same memory: so a steady loop maps nothing. Up to 1,024 mappings
  * or 16 GiB lie idle in a client, none of memory that its producer has given up.
  *
+ * With TAKE it is the oldest capsule of a queue (HURRAY_PUBLISH_ONCE), or the one that `capsule` names, and no other client gets it any
+ * more. If this client dies before that is settled, it goes to the next taker; from the return on its end is this client's alone.
+ *
  * HURRAY_ERR_NOT_FOUND    nothing there to be attached (timeout 0), or not for this user
  * HURRAY_ERR_TIMED_OUT    nor within the timeout
  * HURRAY_ERR_CLOSED       the client was closed meanwhile
  * HURRAY_ERR_LIMIT        descriptors or mappings of this process; nothing is left behind, so try again later
- * HURRAY_ERR_UNSUPPORTED  an option, or memory of a kind, that this library can't use yet
+ * HURRAY_ERR_UNSUPPORTED  an option, or memory of a kind, that this library can't use yet; TAKE of what was not published ONCE, or
+ *                         no TAKE of what was
  */
 HURRAY_API HurrayStatus hurray_client_attach(HurrayClient *client, const HurrayAttachOptions *options,
                                              HurrayBufferList **buffers, HurrayTensorContext **context,

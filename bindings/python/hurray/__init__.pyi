@@ -48,6 +48,7 @@ class Capsule(NamedTuple):
     leases: int
     capsule: str
     retired: bool
+    once: bool
 
 class Tensor(Buffer):
     @property
@@ -94,6 +95,8 @@ class Publication:
     version: int
     @property
     def ended(self) -> bool: ...
+    @property
+    def taken(self) -> bool: ...
     def withdraw(self) -> None: ...
     def wait_ended(self, timeout: float | None = None) -> bool: ...
 
@@ -130,8 +133,11 @@ class Client:
         *,
         copy: bool = False,
         group: Group | None = None,
+        retain: int = 1,
+        once: bool = False,
         on_release: Callable[[Event], object] | None = None,
         on_open: Callable[[Event], object] | None = None,
+        on_take: Callable[[Event], object] | None = None,
     ) -> Publication: ...
     def withdraw(self, what: Publication | Capsule | Tensor | str) -> None: ...
     def attach(
@@ -142,6 +148,7 @@ class Client:
         version: int | None = None,
         newer_than: int | None = None,
     ) -> Tensor: ...
+    def take(self, what: str | Capsule | Publication, *, timeout: float | None = 0.0) -> Tensor: ...
     def list(self, pattern: str = "") -> builtins.list[Capsule]: ...
     def watch(self, pattern: str = "", callback: Callable[[Event], object] | None = None) -> Watch: ...
     def status(self) -> dict[str, Any]: ...

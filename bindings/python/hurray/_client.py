@@ -44,8 +44,8 @@ _KINDS = {  # HURRAY_EVENT_*
 class Event(NamedTuple):
     """Something that happened to a capsule.
 
-    Told to `on_release`, `on_open`: "opened", "released", "lost" (a consumer's connection ended without a release), with
-    `remaining` leases. Told to a watch: "present", "snapshot-end", "published", "retired", "producer-lost". Newer
+    Told to `on_release`, `on_open`, `on_take`: "opened", "released", "lost" (a consumer's connection ended without a release),
+    "taken", with `remaining` leases. Told to a watch: "present", "snapshot-end", "published", "retired", "producer-lost". Newer
     daemons may have more kinds.
     """
 
@@ -67,6 +67,7 @@ class Capsule(NamedTuple):
     leases: int
     capsule: str
     retired: bool
+    once: bool
 
 
 def connect(address=None, *, timeout=0.0, name=None) -> Client:
@@ -106,6 +107,11 @@ class Publication:
         """Whether it is over: it was retired, and the last consumer has let go of it or was lost."""
         return self._state.ended
 
+    @property
+    def taken(self) -> bool:
+        """Whether it was published `once` and somebody has taken it; still False once it has `ended`: nobody did."""
+        return self._state.taken
+
     def withdraw(self) -> None:
         """Let nobody attach it any more. Those who hold it go on reading."""
         self._client.withdraw(self)
@@ -133,9 +139,11 @@ class _PublicationState:
     """What events of a capsule change. The client's thread calls `on_event`; refers to no client, so that a client
     with publications is not kept alive by them."""
 
-    def __init__(self, on_release, on_open):
+    def __init__(self, on_release, on_open, on_take):
         self.on_release = on_release
         self.on_open = on_open
+        self.on_take = on_take
+        self.taken = False
         self.ended = False
         self.done = threading.Event()
 
@@ -147,6 +155,10 @@ class _PublicationState:
         elif event.kind == "opened":
             if self.on_open is not None:
                 self.on_open(event)
+        elif event.kind == "taken":
+            self.taken = True
+            if self.on_take is not None:
+                self.on_take(event)
         elif self.on_release is not None:
             self.on_release(event)
 
@@ -350,7 +362,9 @@ class Client:
         """
         return Group(self)
 
-    def publish(self, name, array, *, copy=False, group=None, on_release=None, on_open=None) -> Publication:
+    def publish(
+        self, name, array, *, copy=False, group=None, retain=1, once=False, on_release=None, on_open=None, on_take=None
+    ) -> Publication:
         """Publish `array` under `name`, replacing what was published there; `None` names it by its capsule id only.
 
         An array that came from this client's `allocate`, or any view of one, is published as it is, without a copy:
@@ -361,21 +375,30 @@ class Client:
 
         With a `group` of this client it is there only once that is committed.
 
-        `on_release(event)` is called each time a consumer lets go, `on_open(event)` each time one attaches, on a thread
-        of the client's; exceptions in them go to sys.unraisablehook.
+        `retain` says how many versions of the name stay attachable, this one included.
+
+        With `once` it replaces nothing: it queues behind its name, for one client to `take` it. A taker that dies before
+        it has it leaves it to the next one; what nobody takes ends with this client.
+
+        `on_release(event)` is called each time a consumer lets go, `on_open(event)` each time one attaches, `on_take(event)`
+        when one has taken it, on a thread of the client's; exceptions in them go to sys.unraisablehook.
         """
         name = None if name is None else _text("name", name)
         array = np.asanyarray(array)
         _arrays.element_type_of(array.dtype)  # the first thing to be told about, copied or not
-        state = _PublicationState(on_release, on_open)
+        retain = operator.index(retain)
+        if retain < 1:
+            raise InvalidArgumentError(f"retain is {retain}: at least 1 version stays attachable, this one")
+        state = _PublicationState(on_release, on_open, on_take)
         tell_opened = on_open is not None
         if group is not None and group._client is not self:
             raise InvalidArgumentError("the group is another client's")
         number = 0 if group is None else group._use()
+        terms = _hurray.PublishTerms(state.on_event, tell_opened, number, min(retain, 2**64 - 1), bool(once))
         if copy:
             array, dense = _arrays.compact(array)
             address = _arrays.address_of(array)
-            published = self._core.publish_copy(name, dense, address, array.nbytes, state.on_event, tell_opened, number)
+            published = self._core.publish_copy(name, dense, address, array.nbytes, terms)
         else:
             allocation = _arrays.allocation_of(array)
             if allocation is None:
@@ -385,7 +408,7 @@ class Client:
             if allocation.published:
                 raise InvalidArgumentError("the array's memory was published before, which works once: pass copy=True")
             dense = _arrays.lies_in(array, allocation)
-            published = self._core.publish(name, dense, allocation, state.on_event, tell_opened, number)
+            published = self._core.publish(name, dense, allocation, terms)
             _arrays.make_read_only(array, allocation)
         with self._lock:
             self._publications.add(state)
@@ -424,6 +447,20 @@ class Client:
         return self._core.attach(
             name, capsule, _version("version", version, 1), _version("newer_than", newer_than, 0), milliseconds
         )
+
+    def take(self, what, *, timeout=0.0) -> _hurray.Tensor:
+        """Take what was published `once`: the oldest under a name, for this client alone.
+
+            while True:
+                with client.take("jobs", timeout=None) as job:
+                    work(job)
+
+        `what` and `timeout` are as for `attach`; a Capsule or Publication is taken itself, whatever is queued before it. If
+        this program dies before the call returns, the next taker gets it; from then on it is this program's alone.
+        """
+        capsule = getattr(what, "capsule", None)
+        name = _text("name", what) if capsule is None else None
+        return self._core.take(name, capsule, _milliseconds(timeout))
 
     # -- Looking around -----------------------------------------------------------------------------------------------
 

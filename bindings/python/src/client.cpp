@@ -92,14 +92,15 @@ const char* c_str(const std::optional<std::string>& text) { return text ? text->
 
 // Publishes by `call(options, info)` and looks after the callback's context.
 template <typename Call>
-Published publish_with(ClientState& state, nb::object on_event, bool tell_opened, std::uint64_t group, Call&& call) {
+Published publish_with(ClientState& state, const PublishTerms& terms, Call&& call) {
     HurrayPublishOptions options{};
     options.struct_size = sizeof options;
-    options.flags = tell_opened ? HURRAY_PUBLISH_TELL_OPENED : 0;
-    options.group = group;
+    options.flags = (terms.tell_opened ? HURRAY_PUBLISH_TELL_OPENED : 0) | (terms.once ? HURRAY_PUBLISH_ONCE : 0);
+    options.group = terms.group;
+    options.retain = terms.retain;
     CallbackContext* context = nullptr;
-    if (!on_event.is_none()) {
-        context = state.add(std::move(on_event));
+    if (!terms.on_event.is_none()) {
+        context = state.add(terms.on_event);
         options.on_event = on_capsule_event;
         options.context = context;
     }
@@ -246,17 +247,16 @@ std::unique_ptr<Allocation> Client::allocate(std::uint64_t byte_size, bool zeroe
 }
 
 Published Client::publish(const std::optional<std::string>& name, const Dense& dense, Allocation& allocation,
-                          nb::object on_event, bool tell_opened, std::uint64_t group) {
+                          const PublishTerms& terms) {
     const std::shared_ptr<ClientState> state = use();
     const std::vector<std::uint8_t> descriptor = encode(dense);
     HurrayAllocation* handle = allocation.take(state).release();  // no second thread can publish it meanwhile
     Published published;
     try {
-        published = publish_with(*state, std::move(on_event), tell_opened, group,
-                                 [&](const HurrayPublishOptions& options, HurrayCapsuleInfo& info) {
-                                     return hurray_client_publish(state->handle, c_str(name), descriptor.data(),
-                                                                  descriptor.size(), &handle, &options, &info);
-                                 });
+        published = publish_with(*state, terms, [&](const HurrayPublishOptions& options, HurrayCapsuleInfo& info) {
+            return hurray_client_publish(state->handle, c_str(name), descriptor.data(), descriptor.size(), &handle,
+                                         &options, &info);
+        });
     } catch (...) {
         allocation.give_back(AllocationHandle(handle));
         throw;
@@ -266,7 +266,7 @@ Published Client::publish(const std::optional<std::string>& name, const Dense& d
 }
 
 Published Client::publish_copy(const std::optional<std::string>& name, const Dense& dense, std::uintptr_t address,
-                               std::uint64_t byte_size, nb::object on_event, bool tell_opened, std::uint64_t group) {
+                               std::uint64_t byte_size, const PublishTerms& terms) {
     const std::shared_ptr<ClientState> state = use();
     const std::vector<std::uint8_t> descriptor = encode(dense);
     HurrayBufferList* made = nullptr;
@@ -280,12 +280,11 @@ Published Client::publish_copy(const std::optional<std::string>& name, const Den
         hurray_buffer_destroy(buffer);
         raise_status(status);
     }
-    return publish_with(*state, std::move(on_event), tell_opened, group,
-                        [&](HurrayPublishOptions& options, HurrayCapsuleInfo& info) {
-                            options.flags |= HURRAY_PUBLISH_COPY;
-                            return hurray_client_publish_list(state->handle, c_str(name), descriptor.data(),
-                                                              descriptor.size(), made, &options, &info);
-                        });
+    return publish_with(*state, terms, [&](HurrayPublishOptions& options, HurrayCapsuleInfo& info) {
+        options.flags |= HURRAY_PUBLISH_COPY;
+        return hurray_client_publish_list(state->handle, c_str(name), descriptor.data(), descriptor.size(), made,
+                                          &options, &info);
+    });
 }
 
 std::uint64_t Client::begin_group() {
@@ -318,18 +317,31 @@ void Client::withdraw(const std::string& capsule) {
 std::unique_ptr<Tensor> Client::attach(const std::optional<std::string>& name,
                                        const std::optional<std::string>& capsule, std::uint64_t version,
                                        std::uint64_t newer_than, std::int64_t timeout_ms) {
+    HurrayAttachOptions options{};
+    options.version = version;
+    options.newer_than = newer_than;
+    options.timeout_ms = timeout_ms;
+    return attach_what(name, capsule, options);
+}
+
+std::unique_ptr<Tensor> Client::take(const std::optional<std::string>& name, const std::optional<std::string>& capsule,
+                                     std::int64_t timeout_ms) {
+    HurrayAttachOptions options{};
+    options.flags = HURRAY_ATTACH_TAKE;
+    options.timeout_ms = timeout_ms;
+    return attach_what(name, capsule, options);
+}
+
+std::unique_ptr<Tensor> Client::attach_what(const std::optional<std::string>& name,
+                                            const std::optional<std::string>& capsule, HurrayAttachOptions options) {
     const std::shared_ptr<ClientState> state = use();
     HurrayCapsuleId id{};
-    HurrayAttachOptions options{};
     options.struct_size = sizeof options;
     options.name = c_str(name);
     if (capsule) {
         id = capsule_from_text(*capsule);
         options.capsule = &id;
     }
-    options.version = version;
-    options.newer_than = newer_than;
-    options.timeout_ms = timeout_ms;
     HurrayBufferList* buffers = nullptr;
     HurrayTensorContext* context = nullptr;
     HurrayCapsuleInfo info{};
@@ -382,7 +394,8 @@ nb::list Client::list(const std::string& pattern) {
         }
         result.append(nb::make_tuple(entry.name, entry.info.version, shape, element_type, entry.info.byte_size,
                                      entry.info.leases, capsule_text(entry.info.capsule),
-                                     (entry.info.flags & HURRAY_CAPSULE_RETIRED) != 0));
+                                     (entry.info.flags & HURRAY_CAPSULE_RETIRED) != 0,
+                                     (entry.info.flags & HURRAY_CAPSULE_ONCE) != 0));
     }
     return result;
 }
@@ -522,6 +535,12 @@ void bind_client(nb::module_& module) {
         .def(nb::new_(&dense), nb::arg("element_type"), nb::arg("layout"), nb::arg("shape"), nb::arg("strides"),
              nb::arg("byte_offset"));
 
+    nb::class_<PublishTerms>(module, "PublishTerms")
+        .def(nb::new_([](nb::object on_event, bool tell_opened, std::uint64_t group, std::uint64_t retain, bool once) {
+                 return PublishTerms{std::move(on_event), tell_opened, group, retain, once};
+             }),
+             nb::arg("on_event").none(), nb::arg("tell_opened"), nb::arg("group"), nb::arg("retain"), nb::arg("once"));
+
     nb::class_<Client>(module, "Client", nb::type_slots(client_slots), nb::is_weak_referenceable())
         .def(nb::init<const std::optional<std::string>&, const std::optional<std::string>&, std::int64_t, nb::object>(),
              nb::arg("address").none(), nb::arg("client_name").none(), nb::arg("timeout_ms"),
@@ -530,15 +549,16 @@ void bind_client(nb::module_& module) {
         .def_prop_ro("closed", &Client::closed)
         .def("allocate", &Client::allocate, nb::arg("byte_size"), nb::arg("zeroed"))
         .def("publish", &Client::publish, nb::arg("name").none(), nb::arg("dense"), nb::arg("allocation"),
-             nb::arg("on_event").none(), nb::arg("tell_opened"), nb::arg("group") = 0)
+             nb::arg("terms"))
         .def("publish_copy", &Client::publish_copy, nb::arg("name").none(), nb::arg("dense"), nb::arg("address"),
-             nb::arg("byte_size"), nb::arg("on_event").none(), nb::arg("tell_opened"), nb::arg("group") = 0)
+             nb::arg("byte_size"), nb::arg("terms"))
         .def("begin_group", &Client::begin_group)
         .def("end_group", &Client::end_group, nb::arg("group"), nb::arg("commit"))
         .def("published_version", &Client::published_version, nb::arg("capsule"))
         .def("withdraw", &Client::withdraw, nb::arg("capsule"))
         .def("attach", &Client::attach, nb::arg("name").none(), nb::arg("capsule").none(), nb::arg("version"),
              nb::arg("newer_than"), nb::arg("timeout_ms"))
+        .def("take", &Client::take, nb::arg("name").none(), nb::arg("capsule").none(), nb::arg("timeout_ms"))
         .def("list", &Client::list, nb::arg("pattern"))
         .def("watch", &Client::watch, nb::arg("pattern"), nb::arg("callable"))
         .def("unwatch", &Client::unwatch, nb::arg("watch"))

@@ -91,6 +91,15 @@ struct Dense {
 
 using Published = std::pair<std::string, std::uint64_t>;  // capsule, version
 
+// What a publish asks for beside the tensor.
+struct PublishTerms {
+    nb::object on_event;
+    bool tell_opened;
+    std::uint64_t group;
+    std::uint64_t retain;
+    bool once;
+};
+
 class Client {
   public:
     Client(const std::optional<std::string>& address, const std::optional<std::string>& client_name,
@@ -100,9 +109,9 @@ class Client {
     [[nodiscard]] bool closed() const { return state_ == nullptr; }
     [[nodiscard]] std::unique_ptr<Allocation> allocate(std::uint64_t byte_size, bool zeroed);
     Published publish(const std::optional<std::string>& name, const Dense& dense, Allocation& allocation,
-                      nb::object on_event, bool tell_opened, std::uint64_t group);
+                      const PublishTerms& terms);
     Published publish_copy(const std::optional<std::string>& name, const Dense& dense, std::uintptr_t address,
-                           std::uint64_t byte_size, nb::object on_event, bool tell_opened, std::uint64_t group);
+                           std::uint64_t byte_size, const PublishTerms& terms);
     [[nodiscard]] std::uint64_t begin_group();
     void end_group(std::uint64_t group, bool commit);
     /// Of a capsule that this client has published and that has not ended; 0 while it is staged.
@@ -111,6 +120,8 @@ class Client {
     [[nodiscard]] std::unique_ptr<Tensor> attach(const std::optional<std::string>& name,
                                                  const std::optional<std::string>& capsule, std::uint64_t version,
                                                  std::uint64_t newer_than, std::int64_t timeout_ms);
+    [[nodiscard]] std::unique_ptr<Tensor> take(const std::optional<std::string>& name,
+                                               const std::optional<std::string>& capsule, std::int64_t timeout_ms);
     [[nodiscard]] nb::list list(const std::string& pattern);
     std::uint64_t watch(const std::string& pattern, nb::object callable);
     void unwatch(std::uint64_t watch);
@@ -122,6 +133,10 @@ class Client {
 
   private:
     [[nodiscard]] std::shared_ptr<ClientState> use() const;
+    // `options` without name and capsule.
+    [[nodiscard]] std::unique_ptr<Tensor> attach_what(const std::optional<std::string>& name,
+                                                      const std::optional<std::string>& capsule,
+                                                      HurrayAttachOptions options);
 
     std::shared_ptr<ClientState> state_;  // null once closed
 };

@@ -86,6 +86,7 @@ struct CapsuleInfo {
     bool unsealed = false;
     bool retired = false;                  ///< can't be attached any more, is still held
     bool lingering = false;                ///< outlives its producer
+    bool once = false;                     ///< is not attached but taken, by one
     std::int32_t pid = 0;                  ///< of its producer when Client::list asked; else 0
     std::vector<std::uint8_t> descriptor;  ///< encoded; empty from Client::publish and Client::published
 };
@@ -120,6 +121,8 @@ struct PublishOptions {
         on_event{};  ///< this capsule's events; kept until HURRAY_EVENT_ENDED or the Client's end. May be empty
     bool tell_opened = false;  ///< HURRAY_EVENT_LEASE_OPENED too
     std::uint64_t group = 0;   ///< Group::number(): there once that is committed. 0: at once
+    std::uint64_t retain = 1;  ///< versions of the name that stay attachable, this one included
+    bool once = false;         ///< it queues behind its name, to be taken by one (Client::take)
 };
 
 /// When the pages of memory that is mapped for the first time come: as the library thinks best, all at once, or as they are read.
@@ -168,6 +171,7 @@ inline CapsuleInfo from_c(const HurrayCapsuleInfo& info) {
     result.unsealed = (info.flags & HURRAY_CAPSULE_UNSEALED) != 0;
     result.retired = (info.flags & HURRAY_CAPSULE_RETIRED) != 0;
     result.lingering = (info.flags & HURRAY_CAPSULE_LINGERING) != 0;
+    result.once = (info.flags & HURRAY_CAPSULE_ONCE) != 0;
     result.pid = info.pid;
     if (info.descriptor != nullptr) {
         result.descriptor.assign(info.descriptor, info.descriptor + info.descriptor_len);
@@ -771,6 +775,17 @@ class Client {
         return attach_what(nullptr, &c_capsule, options);
     }
 
+    /// Takes the oldest capsule that was published `once` under that name, or waits for one: nobody else gets it. It is this
+    /// client's when this returns; if the program dies before that, it goes to the next who takes. Without version and newer_than.
+    Tensor take(const std::string& name, const AttachOptions& options = {}) {
+        return attach_what(name.c_str(), nullptr, options, HURRAY_ATTACH_TAKE);
+    }
+    /// Exactly that one.
+    Tensor take(const CapsuleId& capsule, const AttachOptions& options = {}) {
+        const HurrayCapsuleId c_capsule = client_detail::to_c(capsule);
+        return attach_what(nullptr, &c_capsule, options, HURRAY_ATTACH_TAKE);
+    }
+
     /// Calls `visit(const CapsuleInfo&)` for each capsule that matches the pattern (a name, a prefix that ends in '/', or empty
     /// for all), in the order of names and versions. What it throws comes out of here. If it returns bool, false ends it.
     template <typename Visit>
@@ -834,8 +849,10 @@ class Client {
         HurrayClient* const client = use();
         HurrayPublishOptions c_options{};
         c_options.struct_size = sizeof c_options;
-        c_options.flags = flags | (options.tell_opened ? HURRAY_PUBLISH_TELL_OPENED : 0u);
+        c_options.flags =
+            flags | (options.tell_opened ? HURRAY_PUBLISH_TELL_OPENED : 0u) | (options.once ? HURRAY_PUBLISH_ONCE : 0u);
         c_options.group = options.group;
+        c_options.retain = options.retain;
         client_detail::Listeners::Listener* listener = nullptr;
         if (options.on_event) {
             listener = connection_->listeners.add(std::move(options.on_event));
@@ -853,9 +870,11 @@ class Client {
         return client_detail::from_c(info);
     }
 
-    Tensor attach_what(const char* name, const HurrayCapsuleId* capsule, const AttachOptions& options) {
+    Tensor attach_what(const char* name, const HurrayCapsuleId* capsule, const AttachOptions& options,
+                       std::uint32_t flags = 0) {
         HurrayAttachOptions c_options{};
         c_options.struct_size = sizeof c_options;
+        c_options.flags = flags;
         c_options.name = name;
         c_options.capsule = capsule;
         c_options.version = options.version;

@@ -1,0 +1,471 @@
+// Work queues: what is published once goes to one taker, whoever is killed when.
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <csignal>
+#include <map>
+#include <random>
+#include <set>
+#include <thread>
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "proto/wire/codec.hpp"
+#include "tests/integration/client_test.hpp"
+#include "tests/support/child.hpp"
+#include "tests/support/raw_peer.hpp"
+#include "tests/support/temporary_directory.hpp"
+#include "tests/support/test_tensor.hpp"
+
+namespace hurray::test {
+namespace {
+
+PublishOptions once(EventFunction on_event = {}) {
+    PublishOptions options;
+    options.on_event = std::move(on_event);
+    options.once = true;
+    return options;
+}
+
+AttachOptions wait_for(std::chrono::milliseconds timeout) {
+    AttachOptions options;
+    options.timeout = timeout;
+    return options;
+}
+
+class ClientTake : public ClientTest {};
+
+TEST_F(ClientTake, TheOldestIsTakenAndItsProducerIsTold) {
+    Client producer = connect();
+    Client taker = connect();
+    EventLog log;
+    publish(producer, "jobs", 1, 1, once(log.sink()));
+    publish(producer, "jobs", 1, 2, once());
+    Tensor first = taker.take("jobs");
+    EXPECT_EQ(first.elements<std::uint32_t>()[0], 1U);
+    EXPECT_TRUE(first.info().once);
+    EXPECT_EQ(taker.take("jobs").elements<std::uint32_t>()[0], 2U);
+    EXPECT_EQ(status_of([&] { taker.take("jobs"); }), HURRAY_ERR_NOT_FOUND);
+    first.release();
+    ASSERT_TRUE(log.wait_for(HURRAY_EVENT_ENDED));
+    EXPECT_EQ(log.kinds(),
+              (std::vector<std::uint32_t>{HURRAY_EVENT_LEASE_TAKEN, HURRAY_EVENT_LEASE_RELEASED, HURRAY_EVENT_ENDED}));
+    EXPECT_EQ(log.all()[0].event.remaining, 1U);
+    EXPECT_TRUE(log.all()[2].event.reusable);
+}
+
+TEST_F(ClientTake, WhatIsTakenIsNotAttachedAndTheOtherWayRound) {
+    Client client = connect();
+    const CapsuleInfo job = publish(client, "jobs", 1, 1, once());
+    const CapsuleInfo plain = publish(client, "plain", 1, 1);
+    EXPECT_EQ(status_of([&] { client.attach("jobs"); }), HURRAY_ERR_UNSUPPORTED);
+    EXPECT_EQ(status_of([&] { client.take("plain"); }), HURRAY_ERR_UNSUPPORTED);
+    EXPECT_EQ(status_of([&] { client.take(plain.capsule); }), HURRAY_ERR_UNSUPPORTED);
+    EXPECT_EQ(status_of([&] { publish(client, "jobs", 1, 1); }), HURRAY_ERR_ALREADY_EXISTS);
+    EXPECT_EQ(status_of([&] { publish(client, "plain", 1, 1, once()); }), HURRAY_ERR_ALREADY_EXISTS);
+    AttachOptions of_a_version;
+    of_a_version.version = job.version;
+    EXPECT_EQ(status_of([&] { client.take("jobs", of_a_version); }), HURRAY_ERR_INVALID_ARGUMENT);
+    EXPECT_EQ(client.take(job.capsule).info().version, job.version);
+}
+
+TEST_F(ClientTake, ListSaysWhatIsQueuedAndWhatIsTaken) {
+    Client client = connect();
+    const CapsuleInfo job = publish(client, "jobs", 1, 1, once());
+    EXPECT_TRUE(client.published(job.capsule).once);
+    ASSERT_EQ(client.list("jobs").size(), 1U);
+    EXPECT_TRUE(client.list("jobs")[0].once);
+    EXPECT_FALSE(client.list("jobs")[0].retired);
+    EXPECT_EQ(used(client, "queued"), 1U);
+    const Tensor taken = client.take("jobs");
+    EXPECT_TRUE(client.list("jobs")[0].retired);
+    EXPECT_TRUE(client.published(job.capsule).retired);
+    EXPECT_EQ(used(client, "queued"), 0U);
+}
+
+TEST_F(ClientTake, RetainKeepsOlderVersionsAttachable) {
+    Client client = connect();
+    PublishOptions retain;
+    retain.retain = 2;
+    const CapsuleInfo first = publish(client, "model", 1, 1, std::move(retain));
+    retain.retain = 2;
+    publish(client, "model", 1, 2, std::move(retain));
+    AttachOptions of_first;
+    of_first.version = first.version;
+    EXPECT_EQ(client.attach("model", of_first).elements<std::uint32_t>()[0], 1U);
+    AttachOptions newer;
+    newer.newer_than = first.version;
+    EXPECT_EQ(client.attach("model", newer).elements<std::uint32_t>()[0], 2U);
+    publish(client, "model", 1, 3);
+    EXPECT_EQ(status_of([&] { client.attach("model", of_first); }), HURRAY_ERR_NOT_FOUND);
+    PublishOptions too_many;
+    too_many.retain = 4097;
+    std::string message;
+    EXPECT_EQ(status_of([&] { publish(client, "model", 1, 4, std::move(too_many)); }, &message), HURRAY_ERR_LIMIT);
+    EXPECT_NE(message.find("options->retain is 4097; at most 4096"), std::string::npos) << message;
+}
+
+TEST_F(ClientTake, AWaitThatWasGivenUpTakesNothing) {
+    Client producer = connect();
+    Client taker = connect();
+    EXPECT_EQ(status_of([&] { taker.take("jobs", wait_for(1ms)); }), HURRAY_ERR_TIMED_OUT);
+    std::thread waiting(
+        [&] { EXPECT_EQ(status_of([&] { taker.take("jobs", wait_for(kForever)); }), HURRAY_ERR_CLOSED); });
+    while (used(producer, "waiting") != 1) {
+        std::this_thread::yield();
+    }
+    taker.close();
+    waiting.join();
+    publish(producer, "jobs", 1, 7, once());
+    EXPECT_EQ(producer.take("jobs").elements<std::uint32_t>()[0], 7U);
+}
+
+TEST_F(ClientTake, ManyThreadsOfOneClientGetEachJobOnce) {
+    constexpr int kThreads = 4;
+    const int jobs = rounds(200);
+    Client producer = connect();
+    Client taker = connect();
+    EventLog log;
+    std::atomic<int> left{jobs};
+    std::array<std::vector<std::uint32_t>, kThreads> got;
+    std::vector<std::thread> threads;
+    for (auto& mine : got) {
+        threads.emplace_back([&] {
+            while (left.fetch_sub(1) > 0) {
+                mine.push_back(taker.take("jobs", wait_for(kForever)).elements<std::uint32_t>()[0]);
+            }
+        });
+    }
+    for (int i = 0; i < jobs; ++i) {
+        publish(producer, "jobs", 1, static_cast<std::uint32_t>(i), once(log.sink()));
+    }
+    for (std::thread& thread : threads) {
+        thread.join();
+    }
+    std::set<std::uint32_t> all;
+    for (const auto& mine : got) {
+        EXPECT_TRUE(std::is_sorted(mine.begin(), mine.end()));  // each got the oldest there was
+        all.insert(mine.begin(), mine.end());
+    }
+    EXPECT_EQ(all.size(), static_cast<std::size_t>(jobs));
+    EXPECT_TRUE(log.wait_for(HURRAY_EVENT_ENDED, static_cast<std::size_t>(jobs)));
+    EXPECT_EQ(log.count(HURRAY_EVENT_LEASE_TAKEN), static_cast<std::size_t>(jobs));
+}
+
+// ---- A refused confirm ----------------------------------------------------------------------------------------------
+
+/// A daemon that grants every take, and refuses the first confirm.
+class RefusingDaemon {
+  public:
+    RefusingDaemon() : listener_(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)) {
+        sockaddr_un address{};
+        address.sun_family = AF_UNIX;
+        path().copy(address.sun_path, sizeof address.sun_path - 1);
+        EXPECT_EQ(::bind(listener_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+        EXPECT_EQ(::listen(listener_.get(), 1), 0);
+        thread_ = std::thread([this] { serve(); });
+    }
+    ~RefusingDaemon() { thread_.join(); }
+
+    [[nodiscard]] std::string path() const { return directory_ / "hurrayd.sock"; }
+    std::vector<wire::Request> requests;  ///< once the client has gone
+
+  private:
+    void serve() {
+        const UniqueFd peer(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+        std::vector<std::byte> buffer(wire::kMaxPacketBytes);
+        int confirms = 0;
+        for (;;) {
+            const ssize_t size = ::recv(peer.get(), buffer.data(), buffer.size(), 0);
+            if (size <= 0) {
+                return;
+            }
+            const auto request = wire::decode_request(std::span(buffer).first(static_cast<std::size_t>(size)), 0);
+            ASSERT_TRUE(request.has_value());
+            requests.push_back(*request);
+            wire::PacketMessage answer = wire::Done{};
+            if (std::holds_alternative<wire::Hello>(request->message)) {
+                answer = wire::HelloReply{1, fresh_id(), {}, 0};
+            } else if (std::holds_alternative<wire::Attach>(request->message)) {
+                wire::AttachReply grant;
+                grant.capsule = {static_cast<std::uint32_t>(::geteuid()), fresh_id()};
+                grant.name = "jobs";
+                grant.version = requests.size();
+                grant.descriptor = make_descriptor(0);
+                grant.placements = {{0, 0}};
+                answer = std::move(grant);
+            } else if (std::holds_alternative<wire::Confirm>(request->message) && confirms++ == 0) {
+                answer = Error{Errc::ProducerLost, "gone"};
+            }
+            const std::string bytes = wire::encoded(wire::Packet{request->request_id, std::move(answer)});
+            ASSERT_EQ(::send(peer.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
+        }
+    }
+
+    TemporaryDirectory directory_;
+    UniqueFd listener_;
+    std::thread thread_;
+};
+
+TEST(ClientTakeConfirm, ARefusedConfirmLetsTheTakeGoOnUnderANewLease) {
+    RefusingDaemon daemon;
+    {
+        ConnectOptions options;
+        options.address = daemon.path();
+        Client client = Client::connect(std::move(options));
+        const Tensor taken = client.take("jobs", wait_for(kWatchdog));
+        EXPECT_EQ(taken.name(), "jobs");
+    }
+    std::vector<std::uint64_t> attached;
+    std::vector<std::uint64_t> confirmed;
+    for (const wire::Request& request : daemon.requests) {
+        if (const auto* attach = std::get_if<wire::Attach>(&request.message)) {
+            EXPECT_TRUE(attach->take);
+            attached.push_back(attach->lease);
+            EXPECT_LE(request.timeout_ms.value_or(0),
+                      static_cast<std::uint64_t>(std::chrono::milliseconds(kWatchdog).count()));
+        } else if (const auto* confirm = std::get_if<wire::Confirm>(&request.message)) {
+            confirmed.push_back(confirm->lease);
+        }
+    }
+    ASSERT_EQ(attached.size(), 2U);
+    EXPECT_LT(attached[0], attached[1]);
+    EXPECT_EQ(confirmed, attached);
+}
+
+// ---- Processes that are killed --------------------------------------------------------------------------------------
+
+/// A forked process that ends when `work` is done, well if that throws nothing. For programs without threads.
+pid_t spawn(const std::function<void()>& work) {
+    const pid_t pid = ::fork();
+    if (pid == 0) {
+        ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+        try {
+            work();
+        } catch (const std::exception& failure) {
+            std::fprintf(stderr, "child: %s\n", failure.what());
+            ::_exit(1);
+        }
+        ::_exit(0);
+    }
+    return pid;
+}
+
+struct Pipe {
+    Pipe() {
+        std::array<int, 2> ends{};
+        if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
+            throw std::runtime_error("pipe2");
+        }
+        read_end = UniqueFd(ends[0]);
+        write_end = UniqueFd(ends[1]);
+    }
+    /// In one piece, since it is short.
+    template <class T>
+    void put(const T& what) const {
+        if (::write(write_end.get(), &what, sizeof what) != sizeof what) {
+            throw std::runtime_error("write");
+        }
+    }
+    /// False once nobody can write any more.
+    template <class T>
+    bool get(T& what) const {
+        return ::read(read_end.get(), &what, sizeof what) == sizeof what;
+    }
+    UniqueFd read_end;
+    UniqueFd write_end;
+};
+
+/// How a job ended, as its producer was told.
+struct Fate {
+    std::uint32_t job = 0;
+    std::uint32_t taken = 0;
+    std::uint32_t lost = 0;
+    std::uint32_t ended = 0;
+};
+
+/// A taker that dies of SIGKILL: after the grant, while it confirms, or after the confirm.
+enum class Death : std::uint8_t { BeforeConfirm, Meanwhile, Afterwards };
+
+class TakersThatDie : public ::testing::Test {
+  protected:
+    Client connect() const {
+        ConnectOptions options;
+        options.address = daemon_.socket_path();
+        return Client::connect(std::move(options));
+    }
+
+    /// Publishes jobs, and tells of each one's fate when all have ended.
+    void produce(std::uint32_t first, std::uint32_t count, const Pipe& fates) const {
+        Client client = connect();
+        std::mutex mutex;
+        std::condition_variable changed;
+        std::vector<Fate> told(count);
+        std::uint32_t ended = 0;
+        for (std::uint32_t i = 0; i < count; ++i) {
+            Allocation allocation = client.allocate<std::uint32_t>({1});
+            allocation.elements<std::uint32_t>()[0] = told[i].job = first + i;
+            client.publish("jobs", std::move(allocation), once([&, i](const Event& event) {
+                               const std::lock_guard lock(mutex);
+                               told[i].taken += event.kind == HURRAY_EVENT_LEASE_TAKEN ? 1 : 0;
+                               told[i].lost += event.kind == HURRAY_EVENT_LEASE_LOST ? 1 : 0;
+                               told[i].ended += event.kind == HURRAY_EVENT_ENDED ? 1 : 0;
+                               ended += event.kind == HURRAY_EVENT_ENDED ? 1 : 0;
+                               changed.notify_all();
+                           }));
+        }
+        std::unique_lock lock(mutex);
+        if (!changed.wait_for(lock, kWatchdog, [&] { return ended == count; })) {
+            throw std::runtime_error("jobs did not end");
+        }
+        for (const Fate& fate : told) {
+            fates.put(fate);
+        }
+    }
+
+    /// Takes jobs until it is killed, and tells which.
+    void work(const Pipe& taken) const {
+        Client client = connect();
+        for (;;) {
+            const Tensor job = client.take("jobs", wait_for(kForever));
+            taken.put(job.elements<std::uint32_t>()[0]);
+        }
+    }
+
+    /// Takes one job by hand, says so in `granted`, and stays until it is killed. What it is sure to have it tells in `taken`.
+    void take_and_die(Death death, const Pipe& granted, const Pipe& taken) const {
+        RawPeer peer = RawPeer::greeted(daemon_.socket_path());
+        wire::Attach take{1, std::string("jobs")};
+        take.take = true;
+        const std::uint64_t request = peer.send(take, {}, 200);
+        const Incoming incoming = peer.receive();
+        const auto* grant = std::get_if<wire::AttachReply>(&incoming.packet.message);
+        if (grant == nullptr || incoming.packet.request_id != request) {
+            return;  // all are at work elsewhere
+        }
+        const auto job = [&] {
+            std::uint32_t value = 0;
+            const auto offset = static_cast<off_t>(grant->placements.at(0).offset);
+            if (::pread(incoming.fds.at(0).get(), &value, sizeof value, offset) != sizeof value) {
+                throw std::runtime_error("pread");
+            }
+            return value;
+        };
+        if (death == Death::BeforeConfirm) {
+            granted.put('g');
+        } else if (death == Death::Meanwhile) {
+            peer.send(wire::Confirm{1});
+            granted.put('g');
+            (void)peer.receive();
+        } else {
+            (void)peer.call<wire::Done>(wire::Confirm{1});
+            taken.put(job());
+            granted.put('g');
+        }
+        for (;;) {
+            ::pause();
+        }
+    }
+
+    /// Runs one that dies. False: there was nothing to take.
+    bool let_one_die(Death death, const Pipe& taken) const {
+        Pipe granted;
+        const pid_t pid = spawn([&] {
+            granted.read_end.reset();
+            take_and_die(death, granted, taken);
+        });
+        granted.write_end.reset();
+        char got = 0;
+        const bool was_granted = granted.get(got);
+        ::kill(pid, SIGKILL);
+        (void)wait_for_end(pid);
+        return was_granted;
+    }
+
+    DaemonProcess daemon_;
+};
+
+TEST_F(TakersThatDie, NoJobIsLostAndNoneIsDoneTwice) {
+    constexpr std::uint32_t kProducers = 3;
+    constexpr int kWorkers = 3;
+    const auto jobs = static_cast<std::uint32_t>(rounds(150));
+    const int deaths = rounds(60);
+    const std::uint32_t seed = std::random_device()();
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937 random(seed);
+
+    Pipe taken;
+    Pipe fates;
+    ASSERT_EQ(::fcntl(taken.write_end.get(), F_SETPIPE_SZ, 1 << 16), 1 << 16);
+    std::vector<pid_t> workers;
+    std::vector<pid_t> producers;
+    for (std::uint32_t i = 0; i < kProducers; ++i) {
+        producers.push_back(spawn([&] { produce(1 + i * jobs, jobs, fates); }));
+    }
+    std::uint32_t uncertain = 0;  // whether they had confirmed, only the producer knows
+    for (int i = 0; i < deaths; ++i) {
+        const auto death = static_cast<Death>(random() % 3);
+        const bool died = let_one_die(death, taken);
+        uncertain += died && death == Death::Meanwhile ? 1 : 0;
+        if (i % 20 == 0 && workers.size() < kWorkers) {
+            workers.push_back(spawn([&] {
+                fates.write_end.reset();  // it must end for the parent while this one lives
+                work(taken);
+            }));
+        }
+    }
+    fates.write_end.reset();
+    std::map<std::uint32_t, Fate> told;
+    for (Fate fate; fates.get(fate);) {
+        EXPECT_TRUE(told.emplace(fate.job, fate).second);
+    }
+    for (const pid_t producer : producers) {
+        EXPECT_EQ(wait_for_end(producer), 0);
+    }
+    for (const pid_t worker : workers) {
+        ::kill(worker, SIGKILL);
+        (void)wait_for_end(worker);
+    }
+    taken.write_end.reset();
+    std::set<std::uint32_t> got;
+    for (std::uint32_t job = 0; taken.get(job);) {
+        EXPECT_TRUE(got.insert(job).second) << "job " << job << " was taken twice";
+    }
+
+    ASSERT_EQ(told.size(), std::size_t{kProducers} * jobs);
+    std::uint32_t unaccounted = 0;
+    for (const auto& [job, fate] : told) {
+        EXPECT_EQ(fate.ended, 1U) << "job " << job;
+        EXPECT_TRUE(fate.taken == 1 || (fate.taken == 0 && fate.lost == 3)) << "job " << job << " was lost";
+        EXPECT_TRUE(fate.taken == 1 || !got.contains(job)) << "job " << job;
+        unaccounted += fate.taken == 1 && !got.contains(job) ? 1 : 0;
+    }
+    EXPECT_LE(unaccounted, uncertain);  // those who died before they could tell
+    Client witness = connect();
+    EXPECT_TRUE(witness.list("").empty());
+}
+
+TEST_F(TakersThatDie, WhatKillsThreeTakersIsLeftToNobody) {  // three_deliveries
+    Pipe taken;
+    RawPeer producer = RawPeer::greeted(daemon_.socket_path());
+    TestTensor poison = make_tensor("jobs");
+    poison.publish.once = true;
+    producer.publish(poison);
+    for (int i = 0; i < 3; ++i) {
+        EXPECT_TRUE(let_one_die(Death::BeforeConfirm, taken));
+    }
+    for (std::uint64_t i = 0; i < 3; ++i) {
+        EXPECT_EQ(producer.next<wire::LeaseEvent>().what, wire::LeaseEvent::What::Opened);
+        EXPECT_EQ(producer.next<wire::LeaseEvent>().what, wire::LeaseEvent::What::Lost);
+    }
+    EXPECT_FALSE(producer.next<wire::Ended>().reusable);
+    EXPECT_FALSE(let_one_die(Death::BeforeConfirm, taken));
+}
+
+}  // namespace
+}  // namespace hurray::test
