@@ -9,6 +9,7 @@
 #include "client/event.hpp"
 #include "libhurray/format/descriptor_reader.hpp"
 #include "libhurray/format/validate.hpp"
+#include "proto/wire/access.hpp"
 #include "proto/wire/names.hpp"
 #include "proto/wire/segment_check.hpp"
 
@@ -20,6 +21,10 @@ tl::unexpected<Error> misfit(std::size_t index, const char* what, std::uint64_t 
     return fail_field(Errc::InvalidArgument, "descriptor",
                       "buffer " + std::to_string(index) + " of the descriptor has " + std::to_string(described) + " " +
                           what + ", the allocation's " + std::to_string(allocated));
+}
+
+std::string rule_text(const AccessRule& access) {
+    return access ? wire::access_text(*access) : "the daemon's default access";
 }
 
 /// The placements of a descriptor's buffers in the allocation's one segment.
@@ -78,6 +83,12 @@ Result<Publisher::Published> Publisher::publish(Connection& connection, std::spa
             "the allocation may have been published before the connection ended, so somebody may be reading "
             "it: allocate anew");
     }
+    if (terms.access && terms.access != allocation.access()) {
+        return fail_field(Errc::InvalidArgument, "options->access",
+                          "the memory was allocated for " + rule_text(allocation.access()) +
+                              ", and can't be published with " + rule_text(terms.access) +
+                              ": say so when it is allocated");
+    }
     if (!terms.name.empty()) {
         if (auto checked = wire::check_name(terms.name, "name"); !checked) {
             return fail(std::move(checked.error()));
@@ -103,10 +114,12 @@ Result<Publisher::Published> Publisher::publish(Connection& connection, std::spa
     message.name = terms.name;
     message.descriptor.assign(reinterpret_cast<const char*>(descriptor.data()), descriptor.size());
     message.placements = std::move(*placements);
+    message.access = allocation.access();
     message.group = terms.group;
 
     Published published;
     published.capsule = {connection.uid(), *id};
+    published.access = allocation.access();
     bool holds_bytes = false;
     for (std::size_t i = 0; i < view->buffers.size(); ++i) {
         published.byte_size += view->buffers[i].byte_size;
@@ -126,10 +139,13 @@ Result<Publisher::Published> Publisher::publish(Connection& connection, std::spa
             options.fds = std::span(&fd, 1);
         }
     }
+    PublishTerms booked = terms;
+    booked.access = allocation.access();
     {
         // On the books before it is sent: what the daemon says of it may be read by another thread.
         const std::lock_guard lock(mutex_);
-        capsules_.emplace(*id, Capsule{published.capsule, terms, false, 0, published.byte_size, false, block, {}});
+        capsules_.emplace(
+            *id, Capsule{published.capsule, std::move(booked), false, 0, published.byte_size, false, block, {}});
     }
     options.on_reply = [this, &id, &terms, &block](const wire::PacketMessage& reply, std::vector<UniqueFd>& /*fds*/,
                                                    bool /*missing*/) {
@@ -239,7 +255,7 @@ Result<Publisher::Published> Publisher::find(const wire::CapsuleId& capsule) {
         return fail(Errc::NotFound, "this client has published no such capsule, or it has ended");
     }
     const Capsule& known = found->second;
-    return Published{known.id, known.version, known.byte_size, known.open.size(), known.retired};
+    return Published{known.id, known.version, known.byte_size, known.terms.access, known.open.size(), known.retired};
 }
 
 void Publisher::on_lease(const wire::LeaseEvent& event, std::vector<Notice>& notices) {
