@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from . import _arrays, _hurray
+from ._access import Access, access_numbers
 from ._errors import (
     ClosedError,
     ConnectionLostError,
@@ -67,6 +68,7 @@ class Capsule(NamedTuple):
     leases: int
     capsule: str
     retired: bool
+    access: Access
 
 
 def connect(address=None, *, timeout=0.0, name=None) -> Client:
@@ -321,7 +323,7 @@ class Client:
 
     # -- Producing ----------------------------------------------------------------------------------------------------
 
-    def allocate(self, shape, dtype, *, zeroed=True) -> np.ndarray:
+    def allocate(self, shape, dtype, *, zeroed=True, access=None) -> np.ndarray:
         """A zeroed, writable array in shared memory, to be filled and passed to `publish`.
 
         Its memory, and so the array and its views, stays valid as long as any of them exists. `dtype` is what NumPy
@@ -330,6 +332,9 @@ class Client:
         Memory is used again once its publication has ended, nobody can be reading it any more, and no array shows it. With
         `zeroed=False` the array may then hold what this client published in it before, which saves the time of clearing
         for who writes every element anyway.
+
+        `access` says who may read what is published in it: an Access, or its mode, as in `access=0o640`. None: what the daemon is configured
+        with, by default this user alone. Memory keeps its access for life, since who has mapped it sees what is written there later.
         """
         dtype = _arrays.to_dtype(dtype)
         _arrays.element_type_of(dtype)
@@ -339,7 +344,7 @@ class Client:
         byte_size = math.prod(shape) * dtype.itemsize
         if byte_size >= 2**63:
             raise InvalidArgumentError(f"shape {shape} of {dtype} takes {byte_size} bytes, which no machine has")
-        return _arrays.new_array(self._core.allocate(byte_size, zeroed), shape, dtype)
+        return _arrays.new_array(self._core.allocate(byte_size, zeroed, access_numbers(access)), shape, dtype)
 
     def group(self) -> Group:
         """Begin a group: what is published into it is there all at once, when it is committed.
@@ -350,7 +355,9 @@ class Client:
         """
         return Group(self)
 
-    def publish(self, name, array, *, copy=False, group=None, on_release=None, on_open=None) -> Publication:
+    def publish(
+        self, name, array, *, copy=False, group=None, access=None, on_release=None, on_open=None
+    ) -> Publication:
         """Publish `array` under `name`, replacing what was published there; `None` names it by its capsule id only.
 
         An array that came from this client's `allocate`, or any view of one, is published as it is, without a copy:
@@ -360,6 +367,8 @@ class Client:
         Any other array needs `copy=True`, which copies it into shared memory first.
 
         With a `group` of this client it is there only once that is committed.
+
+        `access` is for a copy: who may read it, as for `allocate`. Of an array that came from there it is what that was allocated for.
 
         `on_release(event)` is called each time a consumer lets go, `on_open(event)` each time one attaches, on a thread
         of the client's; exceptions in them go to sys.unraisablehook.
@@ -372,10 +381,11 @@ class Client:
         if group is not None and group._client is not self:
             raise InvalidArgumentError("the group is another client's")
         number = 0 if group is None else group._use()
+        readers = access_numbers(access)
         if copy:
             array, dense = _arrays.compact(array)
             address = _arrays.address_of(array)
-            published = self._core.publish_copy(name, dense, address, array.nbytes, state.on_event, tell_opened, number)
+            published = self._core.publish_copy(name, dense, address, array.nbytes, state.on_event, tell_opened, number, readers)
         else:
             allocation = _arrays.allocation_of(array)
             if allocation is None:
@@ -385,7 +395,7 @@ class Client:
             if allocation.published:
                 raise InvalidArgumentError("the array's memory was published before, which works once: pass copy=True")
             dense = _arrays.lies_in(array, allocation)
-            published = self._core.publish(name, dense, allocation, state.on_event, tell_opened, number)
+            published = self._core.publish(name, dense, allocation, state.on_event, tell_opened, number, readers)
             _arrays.make_read_only(array, allocation)
         with self._lock:
             self._publications.add(state)
@@ -429,7 +439,7 @@ class Client:
 
     def list(self, pattern="") -> list[Capsule]:
         """The capsules that this user may read. `pattern`: a name, a prefix that ends in "/", or "" for all."""
-        return [Capsule(*entry) for entry in self._core.list(_text("pattern", pattern))]
+        return [Capsule(*entry, Access(*access)) for *entry, access in self._core.list(_text("pattern", pattern))]
 
     def watch(self, pattern="", callback=None) -> Watch:
         """What there is ("present", then "snapshot-end"), and from then on what changes.

@@ -89,7 +89,8 @@ struct Dense {
     std::uint64_t byte_offset;
 };
 
-using Published = std::pair<std::string, std::uint64_t>;  // capsule, version
+using Published = std::pair<std::string, std::uint64_t>;                // capsule, version
+using Access = std::optional<std::pair<std::uint32_t, std::uint32_t>>;  // gid, mode; nothing: the daemon's default
 
 class Client {
   public:
@@ -98,11 +99,12 @@ class Client {
 
     void close();
     [[nodiscard]] bool closed() const { return state_ == nullptr; }
-    [[nodiscard]] std::unique_ptr<Allocation> allocate(std::uint64_t byte_size, bool zeroed);
+    [[nodiscard]] std::unique_ptr<Allocation> allocate(std::uint64_t byte_size, bool zeroed, const Access& access);
     Published publish(const std::optional<std::string>& name, const Dense& dense, Allocation& allocation,
-                      nb::object on_event, bool tell_opened, std::uint64_t group);
+                      nb::object on_event, bool tell_opened, std::uint64_t group, const Access& access);
     Published publish_copy(const std::optional<std::string>& name, const Dense& dense, std::uintptr_t address,
-                           std::uint64_t byte_size, nb::object on_event, bool tell_opened, std::uint64_t group);
+                           std::uint64_t byte_size, nb::object on_event, bool tell_opened, std::uint64_t group,
+                           const Access& access);
     [[nodiscard]] std::uint64_t begin_group();
     void end_group(std::uint64_t group, bool commit);
     /// Of a capsule that this client has published and that has not ended; 0 while it is staged.
