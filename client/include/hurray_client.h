@@ -65,9 +65,8 @@ typedef struct HurrayCapsuleId {
  * read: replace it under its name, and withdraw it. The first class that somebody is of decides alone; root may everything, and a
  * client may always replace and withdraw what it has published itself. It is fixed for the capsule's life. */
 typedef struct HurrayAccess {
-    uint32_t
-        is_set; /* 0: the publisher's own group and the daemon's default mode, 0600 if it was not configured otherwise */
-    uint32_t gid; /* a group that the publisher was in when it connected (root: any), or HURRAY_GID_OWN */
+    uint32_t is_set; /* 0: the publisher's own group, and the daemon's default mode: 0600 unless configured otherwise */
+    uint32_t gid;    /* a group that the publisher was in when it connected (root: any), or HURRAY_GID_OWN */
     uint32_t mode;
 } HurrayAccess;
 
@@ -210,11 +209,11 @@ typedef struct HurrayAllocateOptions {
     HurrayAccess access; /* of the capsule that it is for */
 } HurrayAllocateOptions;
 
-/* Memory is allocated for one access, since whoever has mapped it sees what is written there later: it is used again for capsules of the
- * very same access alone.
- *
- * Gives `count` (1 to 255) zeroed, writable buffers in one sealed shared-memory segment. Buffer 0 starts at a multiple of
+/* Gives `count` (1 to 255) zeroed, writable buffers in one sealed shared-memory segment. Buffer 0 starts at a multiple of
  * 4096, the others of 64. A size may be 0. The pages are reserved at once, so writing them can't fail later.
+ *
+ * Memory is for one access, since whoever has mapped it sees what is written there later: it is used again for capsules of the very
+ * same access alone.
  *
  * Memory of capsules that have ended is used again if nobody can be reading it any more (HURRAY_EVENT_FLAG_REUSABLE), and no list of
  * hurray_allocation_buffers shows it: then no system call is made and no page is touched for the first time. What no buffer covers is zero
