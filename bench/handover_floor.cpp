@@ -17,9 +17,12 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "bench/placement.hpp"
 #include "bench/samples.hpp"
 
 #ifndef F_SEAL_FUTURE_WRITE
@@ -198,6 +201,7 @@ void consumer(int socket, SharedTimes& times, const Baton& baton) {
         times.attached = now_ns() - asked;
         send(socket, {.say = Say::Release});
         expect(socket, Say::Done);
+        baton.take();
 
         expect(socket, Say::Granted);
         touch(data);
@@ -263,6 +267,12 @@ SharedTimes& make_shared_times() {
     return *new (page) SharedTimes;
 }
 
+void place_consumer(int processor) {
+    if (processor >= 0 && !put(0, processor)) {
+        die("placing the consumer");
+    }
+}
+
 void settle() {
     const std::uint64_t end = now_ns() + 50'000'000;
     while (now_ns() < end) {
@@ -276,14 +286,17 @@ Baton::Baton() {
 }
 
 void Baton::pass() const {
-    if (::write(ends_[1], "", 1) != 1) {
+    char byte = 0;
+    const iovec one{&byte, 1};
+    if (::writev(ends_[1], &one, 1) != 1) {
         die("baton");
     }
 }
 
 void Baton::take() const {
     char byte = 0;
-    if (::read(ends_[0], &byte, 1) != 1) {
+    const iovec one{&byte, 1};
+    if (::readv(ends_[0], &one, 1) != 1) {
         ::_exit(1);  // the producer is gone
     }
 }
@@ -293,16 +306,46 @@ void Baton::close_writing_end() { ::close(ends_[1]); }
 
 void touch(const void* data) { [[maybe_unused]] const volatile char byte = *static_cast<const volatile char*>(data); }
 
-Floor::Floor() : times_(make_shared_times()) {
+void StepCounts::begin(const Processes& processes) {
+    counts_.wait_until_quiet();
+    const pid_t all[] = {processes.producer, processes.consumer, processes.broker};
+    std::array<std::uint64_t, 3> faults{};
+    for (std::size_t i = 0; i < before_.size(); ++i) {
+        faults[i] = faults_of(all[i]);
+    }
+    for (std::size_t i = 0; i < before_.size(); ++i) {
+        before_[i] = counts_.calls_of(all[i]);  // last, since asking for the faults takes calls
+        before_[i].faults = faults[i];
+    }
+}
+
+void StepCounts::end(const Processes& processes, Step step) {
+    counts_.wait_until_quiet();
+    const pid_t all[] = {processes.producer, processes.consumer, processes.broker};
+    Sides after;
+    for (std::size_t i = 0; i < after.size(); ++i) {
+        after[i] = counts_.calls_of(all[i]);
+    }
+    for (std::size_t i = 0; i < after.size(); ++i) {
+        after[i].faults = faults_of(all[i]);
+        after[i] -= before_[i];
+        after[i].calls[SYS_readv] = after[i].calls[SYS_writev] = 0;  // the baton's
+        steps_[static_cast<std::size_t>(step)][i] += after[i];
+    }
+}
+
+Floor::Floor(int consumer_processor) : times_(make_shared_times()) {
     int to_producer[2];
     int to_consumer[2];
     if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, to_producer) != 0 ||
         ::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, to_consumer) != 0) {
         die("socketpair");
     }
-    broker_ = fork_child({to_producer[0], to_consumer[0]}, [&] { broker(to_producer[1], to_consumer[1]); });
-    consumer_ = fork_child({to_producer[0], to_producer[1], to_consumer[1]}, [&] {
+    processes_.producer = ::getpid();
+    processes_.broker = fork_child({to_producer[0], to_consumer[0]}, [&] { broker(to_producer[1], to_consumer[1]); });
+    processes_.consumer = fork_child({to_producer[0], to_producer[1], to_consumer[1]}, [&] {
         baton_.close_writing_end();
+        place_consumer(consumer_processor);
         consumer(to_consumer[0], times_, baton_);
     });
     baton_.close_reading_end();
@@ -314,11 +357,11 @@ Floor::Floor() : times_(make_shared_times()) {
 
 Floor::~Floor() {
     ::close(socket_);  // the broker ends, and then the consumer
-    ::waitpid(broker_, nullptr, 0);
-    ::waitpid(consumer_, nullptr, 0);
+    ::waitpid(processes_.broker, nullptr, 0);
+    ::waitpid(processes_.consumer, nullptr, 0);
 }
 
-void Floor::run(std::uint64_t size, int rounds, HandoverSamples& samples) {
+void Floor::run(std::uint64_t size, int rounds, HandoverSamples& samples, StepCounts* counts) {
     std::vector<std::unique_ptr<Fresh>> segments;
     for (int round = 0; round < rounds + kUncounted; ++round) {
         segments.push_back(std::make_unique<Fresh>(size));
@@ -327,10 +370,23 @@ void Floor::run(std::uint64_t size, int rounds, HandoverSamples& samples) {
     HandoverSamples uncounted;
     int round = 0;
     for (const auto& segment : segments) {
-        HandoverSamples& counted = round++ < kUncounted ? uncounted : samples;
-        const auto publish = [&](int fd, std::vector<std::uint64_t>& to_view, std::vector<std::uint64_t>& to_release) {
+        const bool counts_now = round++ >= kUncounted;
+        HandoverSamples& counted = counts_now ? samples : uncounted;
+        const auto begin = [&] {
+            if (counts != nullptr && counts_now) {
+                counts->begin(processes_);
+            }
+        };
+        const auto end_step = [&](Step step) {
+            if (counts != nullptr && counts_now) {
+                counts->end(processes_, step);
+            }
+        };
+        const auto publish = [&](int fd, Step step, std::vector<std::uint64_t>& to_view,
+                                 std::vector<std::uint64_t>& to_release) {
             send(socket_, {.say = Say::Ping});
             expect(socket_, Say::Done);
+            begin();
             const std::uint64_t start = now_ns();
             send(socket_, {.say = Say::Publish, .size = size}, fd);
             expect(socket_, Say::Published);
@@ -339,15 +395,20 @@ void Floor::run(std::uint64_t size, int rounds, HandoverSamples& samples) {
             const std::uint64_t end = now_ns();
             to_view.push_back(times_.viewed - start);
             to_release.push_back(end - start);
-            baton_.pass();
+            end_step(step);
         };
-        publish(segment->fd, counted.publish_to_view, counted.publish_to_release);
+        publish(segment->fd, Step::Publish, counted.publish_to_view, counted.publish_to_release);
+        begin();
+        baton_.pass();
         expect(socket_, Say::Opened);
         expect(socket_, Say::Released);
         counted.attach.push_back(times_.attached);
+        end_step(Step::Attach);
+        baton_.pass();
         send(socket_, {.say = Say::Withdraw});
         expect(socket_, Say::Done);
-        publish(-1, counted.again_to_view, counted.again_to_release);
+        publish(-1, Step::Again, counted.again_to_view, counted.again_to_release);
+        baton_.pass();
         send(socket_, {.say = Say::Forget});
         expect(socket_, Say::Done);
     }
