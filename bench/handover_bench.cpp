@@ -183,7 +183,7 @@ struct Brokered::State {
 };
 
 Brokered::Brokered(int consumer_processor) : times_(make_shared_times()), state_(new State) {
-    state_->processes = {::getpid(), ::fork(), daemon_pid()};
+    state_->processes = {::getpid(), ::fork(), daemon_pid(std::getenv("HURRAY_SOCKET"))};
     if (state_->processes.consumer == 0) {
         ::prctl(PR_SET_PDEATHSIG, SIGKILL);
         baton_.close_writing_end();
@@ -350,7 +350,7 @@ int place(bench::Placement& placement) {
         std::perror("handover_bench: placing the producer");
         std::exit(1);
     }
-    if (!bench::put(bench::daemon_pid(), processors.first)) {
+    if (!bench::put(bench::daemon_pid(std::getenv("HURRAY_SOCKET")), processors.first)) {
         std::perror("handover_bench: the daemon stays where it is, since it can't be placed");
     }
     return placement == bench::Placement::Apart ? processors.second : processors.first;
