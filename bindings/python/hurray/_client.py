@@ -377,7 +377,7 @@ class Client:
         array = np.asanyarray(array)
         _arrays.element_type_of(array.dtype)  # the first thing to be told about, copied or not
         state = _PublicationState(on_release, on_open)
-        tell_opened = on_open is not None
+        wanted = (on_open is not None, on_release is not None)
         if group is not None and group._client is not self:
             raise InvalidArgumentError("the group is another client's")
         number = 0 if group is None else group._use()
@@ -385,7 +385,7 @@ class Client:
         if copy:
             array, dense = _arrays.compact(array)
             address = _arrays.address_of(array)
-            published = self._core.publish_copy(name, dense, address, array.nbytes, state.on_event, tell_opened, number, readers)
+            published = self._core.publish_copy(name, dense, address, array.nbytes, state.on_event, wanted, number, readers)
         else:
             allocation = _arrays.allocation_of(array)
             if allocation is None:
@@ -395,7 +395,7 @@ class Client:
             if allocation.published:
                 raise InvalidArgumentError("the array's memory was published before, which works once: pass copy=True")
             dense = _arrays.lies_in(array, allocation)
-            published = self._core.publish(name, dense, allocation, state.on_event, tell_opened, number, readers)
+            published = self._core.publish(name, dense, allocation, state.on_event, wanted, number, readers)
             _arrays.make_read_only(array, allocation)
         with self._lock:
             self._publications.add(state)

@@ -40,8 +40,11 @@ void call_python(Call&& call) noexcept {
 }
 
 void on_capsule_event(const HurrayEvent* event, void* context) noexcept {
+    auto* const self = static_cast<CallbackContext*>(context);
+    if (self->end_only && event->kind != HURRAY_EVENT_ENDED) {
+        return;
+    }
     call_python([&] {
-        auto* const self = static_cast<CallbackContext*>(context);
         ClientState* const owner = self->owner;
         const nb::object callable = self->callable;  // the call may end what holds it
         if (event->kind == HURRAY_EVENT_ENDED) {
@@ -96,16 +99,17 @@ HurrayAccess to_c(const Access& access) {
 
 // Publishes by `call(options, info)` and looks after the callback's context.
 template <typename Call>
-Published publish_with(ClientState& state, nb::object on_event, bool tell_opened, std::uint64_t group,
+Published publish_with(ClientState& state, nb::object on_event, std::pair<bool, bool> wanted, std::uint64_t group,
                        const Access& access, Call&& call) {
     HurrayPublishOptions options{};
     options.struct_size = sizeof options;
-    options.flags = tell_opened ? HURRAY_PUBLISH_TELL_OPENED : 0;
+    const auto [opened, closed] = wanted;
+    options.flags = opened ? HURRAY_PUBLISH_TELL_OPENED : 0;
     options.group = group;
     options.access = to_c(access);
     CallbackContext* context = nullptr;
     if (!on_event.is_none()) {
-        context = state.add(std::move(on_event));
+        context = state.add(std::move(on_event), !opened && !closed);
         options.on_event = on_capsule_event;
         options.context = context;
     }
@@ -137,8 +141,8 @@ ClientState::~ClientState() {
     }
 }
 
-CallbackContext* ClientState::add(nb::object callable) {
-    auto context = std::make_unique<CallbackContext>(CallbackContext{this, std::move(callable)});
+CallbackContext* ClientState::add(nb::object callable, bool end_only) {
+    auto context = std::make_unique<CallbackContext>(CallbackContext{this, std::move(callable), end_only});
     contexts.insert(context.get());
     return context.release();
 }
@@ -253,13 +257,13 @@ std::unique_ptr<Allocation> Client::allocate(std::uint64_t byte_size, bool zeroe
 }
 
 Published Client::publish(const std::optional<std::string>& name, const Dense& dense, Allocation& allocation,
-                          nb::object on_event, bool tell_opened, std::uint64_t group, const Access& access) {
+                          nb::object on_event, std::pair<bool, bool> wanted, std::uint64_t group, const Access& access) {
     const std::shared_ptr<ClientState> state = use();
     const std::vector<std::uint8_t> descriptor = encode(dense);
     HurrayAllocation* handle = allocation.take(state).release();  // no second thread can publish it meanwhile
     Published published;
     try {
-        published = publish_with(*state, std::move(on_event), tell_opened, group, access,
+        published = publish_with(*state, std::move(on_event), wanted, group, access,
                                  [&](const HurrayPublishOptions& options, HurrayCapsuleInfo& info) {
                                      return hurray_client_publish(state->handle, c_str(name), descriptor.data(),
                                                                   descriptor.size(), &handle, &options, &info);
@@ -273,7 +277,7 @@ Published Client::publish(const std::optional<std::string>& name, const Dense& d
 }
 
 Published Client::publish_copy(const std::optional<std::string>& name, const Dense& dense, std::uintptr_t address,
-                               std::uint64_t byte_size, nb::object on_event, bool tell_opened, std::uint64_t group,
+                               std::uint64_t byte_size, nb::object on_event, std::pair<bool, bool> wanted, std::uint64_t group,
                                const Access& access) {
     const std::shared_ptr<ClientState> state = use();
     const std::vector<std::uint8_t> descriptor = encode(dense);
@@ -288,7 +292,7 @@ Published Client::publish_copy(const std::optional<std::string>& name, const Den
         hurray_buffer_destroy(buffer);
         raise_status(status);
     }
-    return publish_with(*state, std::move(on_event), tell_opened, group, access,
+    return publish_with(*state, std::move(on_event), wanted, group, access,
                         [&](HurrayPublishOptions& options, HurrayCapsuleInfo& info) {
                             options.flags |= HURRAY_PUBLISH_COPY;
                             return hurray_client_publish_list(state->handle, c_str(name), descriptor.data(),
@@ -539,9 +543,9 @@ void bind_client(nb::module_& module) {
         .def_prop_ro("closed", &Client::closed)
         .def("allocate", &Client::allocate, nb::arg("byte_size"), nb::arg("zeroed"), nb::arg("access") = nb::none())
         .def("publish", &Client::publish, nb::arg("name").none(), nb::arg("dense"), nb::arg("allocation"),
-             nb::arg("on_event").none(), nb::arg("tell_opened"), nb::arg("group") = 0, nb::arg("access") = nb::none())
+             nb::arg("on_event").none(), nb::arg("wanted"), nb::arg("group") = 0, nb::arg("access") = nb::none())
         .def("publish_copy", &Client::publish_copy, nb::arg("name").none(), nb::arg("dense"), nb::arg("address"),
-             nb::arg("byte_size"), nb::arg("on_event").none(), nb::arg("tell_opened"), nb::arg("group") = 0,
+             nb::arg("byte_size"), nb::arg("on_event").none(), nb::arg("wanted"), nb::arg("group") = 0,
              nb::arg("access") = nb::none())
         .def("begin_group", &Client::begin_group)
         .def("end_group", &Client::end_group, nb::arg("group"), nb::arg("commit"))
