@@ -334,11 +334,15 @@ void encode(const Request& request, PacketBuffer& out) {
     append(request.request_id, request.timeout_ms, request.message, out);
 }
 
-void encode(const Packet& packet, PacketBuffer& out) {
-    out.clear();
+void append(const Packet& packet, PacketBuffer& out) {
     Writer writer(out);
     put(writer, pb::Packet::kRequestIdFieldNumber, packet.request_id);
     put_message(writer, kPacketFields[packet.message.index()], packet.message, out);
+}
+
+void encode(const Packet& packet, PacketBuffer& out) {
+    out.clear();
+    append(packet, out);
 }
 
 std::string encoded(const Request& request) {

@@ -574,7 +574,7 @@ TEST_F(KeepingOutboundTest, OthersAreSentAllOfThemEachTime) {
 TEST_F(KeepingOutboundTest, IsSentWhatItHasDroppedAgain) {
     grant(keeper, 1);
     EXPECT_EQ(fds_of(keeper, 1), 1u);
-    out.forgotten.emplace_back(keeper, segment);
+    out.forgotten.push_back({0, keeper, segment});
     out.send(keeper, 2, wire::Done{});
     outbound.deliver(out);
     EXPECT_EQ(fds_of(keeper, 2), 0u);
@@ -617,8 +617,8 @@ TEST_F(KeepingOutboundTest, IsToldOnceOfWhatHasGone) {
 TEST_F(KeepingOutboundTest, IsNotToldOfWhatItHasDroppedOrNeverHad) {
     grant(keeper, 1);
     EXPECT_EQ(fds_of(keeper, 1), 1u);
-    out.forgotten.emplace_back(keeper, segment);
-    out.forgotten.emplace_back(keeper, SegmentNumber{99});
+    out.forgotten.push_back({0, keeper, segment});
+    out.forgotten.push_back({0, keeper, SegmentNumber{99}});
     outbound.deliver(out);
     end_segment();
     EXPECT_FALSE(outbound.has_gone());
