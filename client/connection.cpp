@@ -388,8 +388,8 @@ Result<void> Connection::check_size(std::size_t size) const {
     if (size <= most) {
         return {};
     }
-    Error error{Errc::Limit, "the request has " + std::to_string(size) + " bytes; hurrayd takes at most " +
-                                 std::to_string(most)};
+    Error error{Errc::Limit,
+                "the request has " + std::to_string(size) + " bytes; hurrayd takes at most " + std::to_string(most)};
     error.limit_name = "packet_bytes";
     error.limit = most;
     error.value = size;
@@ -680,7 +680,8 @@ bool Connection::read_until_done(Lock& lock, const Wait& wait) {
 
 /// Nobody reads now: if somebody sleeps without a reply, it is that one's turn.
 void Connection::hand_over([[maybe_unused]] Lock& held) {
-    const auto sleeper = std::find_if(calls_.begin(), calls_.end(), [](const Call* call) { return call->wait_->sleeping; });
+    const auto sleeper =
+        std::find_if(calls_.begin(), calls_.end(), [](const Call* call) { return call->wait_->sleeping; });
     if (sleeper != calls_.end()) {
         ::sem_post(&(*sleeper)->wait_->turn);
     }
@@ -760,8 +761,9 @@ void Connection::read_packets(Lock& lock, std::size_t most) {
 void Connection::handle(Lock& lock, std::span<const std::byte> bytes, wire::Received& received) {
     lock.unlock();
     const bool fds_missing = received.fds_missing;
-    auto packet = received.truncated ? fail(Errc::Protocol, "a packet over the limit")
-                                     : wire::decode_packet(bytes, fds_missing ? wire::kAnyFdCount : received.fds.size());
+    auto packet = received.truncated
+                      ? fail(Errc::Protocol, "a packet over the limit")
+                      : wire::decode_packet(bytes, fds_missing ? wire::kAnyFdCount : received.fds.size());
     lock.lock();
     if (!packet) {
         if (packet.error().code != Errc::Unsupported) {

@@ -164,7 +164,8 @@ Result<Connection::Call*> Publisher::Publishing::ask() {
         published_.byte_size += view->buffers[i].byte_size;
         holds_bytes = holds_bytes || view->buffers[i].byte_size > 0;
     }
-    call_.options.interruptible = false;  // answered at once; giving up in between would leave it open who owns the memory
+    call_.options.interruptible =
+        false;  // answered at once; giving up in between would leave it open who owns the memory
     if (holds_bytes) {
         // Whose first publish is without its answer yet is brought by others as well: the daemon sees that it is one file.
         block_ = allocation_.block();
@@ -178,7 +179,8 @@ Result<Connection::Call*> Publisher::Publishing::ask() {
         }
     }
     call_.message = std::move(message);
-    call_.options.on_reply = [this](const wire::PacketMessage& reply, std::vector<UniqueFd>& /*fds*/, bool /*missing*/) {
+    call_.options.on_reply = [this](const wire::PacketMessage& reply, std::vector<UniqueFd>& /*fds*/,
+                                    bool /*missing*/) {
         if (const auto* answer = std::get_if<wire::PublishReply>(&reply)) {
             note_answer(*answer);
         }

@@ -229,7 +229,8 @@ TEST_F(Batch, HundredThousandTensorsOfGroupsAreAttachedInOneConsumerWithFewMappi
         for (std::size_t i = 0; i < kMembers; ++i) {
             Allocation allocation = producer.allocate<std::uint32_t>({1024}, Contents::Whatever);
             allocation.elements<std::uint32_t>()[g % 1024] = static_cast<std::uint32_t>(g * kMembers + i);
-            members.push_back({std::to_string(g) + "/" + std::to_string(i), std::move(allocation),
+            members.push_back({std::to_string(g) + "/" + std::to_string(i),
+                               std::move(allocation),
                                {.on_event = {}, .tell_opened = false, .group = group.number()}});
             wanted.push_back({members.back().name});
         }
@@ -434,7 +435,7 @@ TEST_F(Batch, InterruptedItHoldsNothing) {
         wanted.push_back({"there"});
         wanted.push_back({"never/" + std::to_string(i), {.timeout = std::chrono::milliseconds(-1)}});
     }
-    struct sigaction action {};
+    struct sigaction action{};
     action.sa_handler = [](int) {};
     ::sigaction(SIGUSR1, &action, nullptr);
     const pthread_t waiting = ::pthread_self();
