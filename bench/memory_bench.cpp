@@ -146,6 +146,61 @@ void measure_fragmentation(int rounds) {
         static_cast<double>(most_held) / static_cast<double>(most_live));
 }
 
+/// A model of so many small tensors: published, attached and released one by one, and many at once.
+void measure_batch(int rounds) {
+    constexpr std::size_t kTensors = 300;
+    auto producer = hurray::Client::connect();
+    auto consumer = hurray::Client::connect();
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < kTensors; ++i) {
+        names.push_back("bench/batch/" + std::to_string(i));
+    }
+    const auto tensors = [&] {
+        std::vector<hurray::Publication> made;
+        for (const std::string& name : names) {
+            made.push_back({name, producer.allocate<std::uint8_t>({4096}, hurray::Contents::Whatever)});
+        }
+        return made;
+    };
+    struct {
+        std::vector<std::uint64_t> publish;
+        std::vector<std::uint64_t> attach;
+    } single, many;
+    std::vector<std::uint64_t> release;
+    const auto measure = [](std::vector<std::uint64_t>& samples, const auto& what) {
+        const std::uint64_t start = bench::now_ns();
+        what();
+        samples.push_back(bench::now_ns() - start);
+    };
+    for (int round = 0; round < rounds; ++round) {
+        {
+            std::vector<hurray::Publication> model = tensors();
+            measure(single.publish, [&] {
+                for (hurray::Publication& one : model) {
+                    producer.publish(one.name, std::move(one.allocation));
+                }
+            });
+            std::vector<hurray::Tensor> attached;
+            measure(single.attach, [&] {
+                for (const std::string& name : names) {
+                    attached.push_back(consumer.attach(name));
+                }
+            });
+        }
+        std::vector<hurray::Publication> model = tensors();
+        measure(many.publish, [&] { producer.publish_many(model); });
+        std::vector<hurray::Tensor> attached;
+        measure(many.attach, [&] { attached = consumer.attach_many(names); });
+        measure(release, [&] { attached.clear(); });
+    }
+    std::printf("\n%zu tensors of 4 KiB: microseconds for all of them; ratio = p50 / p50 one by one\n\n", kTensors);
+    print_row("publish", "one by one", 4096, single.publish, single.publish);
+    print_row("publish", "many", 4096, many.publish, single.publish);
+    print_row("attach", "one by one", 4096, single.attach, single.attach);
+    print_row("attach", "many", 4096, many.attach, single.attach);
+    print_row("release", "in a row", 4096, release, release);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) try {
@@ -185,6 +240,7 @@ int main(int argc, char** argv) try {
         }
     }
     measure_fragmentation(options.rounds * 20);
+    measure_batch(options.rounds);
     return 0;
 } catch (const std::exception& error) {
     std::fprintf(stderr, "memory_bench: %s\n", error.what());

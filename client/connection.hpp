@@ -57,6 +57,11 @@ class EventSink {
 /// reads an event wakes the pump for it. A reader sleeps in a poll over the socket and another eventfd (`kick_`), with which
 /// others tell it that its call has been ended or that there is something to be written.
 ///
+/// **Releases.** The first one goes out at once. While one is without its answer, those that follow collect, and the pump is woken to
+/// send them all in one packet: so many in a row cost a few packets, and the last waits for a thread to wake, never for the
+/// daemon or for other traffic. Whoever sends a request meanwhile sends them before it. Where the user is the pump, which
+/// may not come for long, each goes out at once. What the socket has no room for is sent by the next who reads or writes.
+///
 /// **End.** At the end or an error of the socket every waiting call fails, and each later one, with ConnectionLost.
 ///
 /// **No memory.** A packet whose handling runs out of memory is lost, and with it somebody's reply or a lease's fate. Nothing that
@@ -84,6 +89,8 @@ class Connection final {
     /// Sets who books the events; null: nobody, they are dropped. No thread may be inside a call or the pump.
     void set_sink(EventSink* sink);
 
+    struct Wait;
+
     struct Reply {
         wire::PacketMessage message;
         std::vector<UniqueFd> fds;
@@ -99,9 +106,49 @@ class Connection final {
         std::function<void(const wire::PacketMessage&, std::vector<UniqueFd>& fds, bool fds_missing)> on_reply = {};
     };
 
-    /// Sends `message` and waits for its reply.
-    /// Fails: whatever Error the daemon answers; ConnectionLost; Closed; Forked; Interrupted: the request is cancelled, and a
-    /// lease that is granted all the same is released.
+    /// A request, and its reply once that is there.
+    class Call {
+      public:
+        Call() = default;
+        Call(wire::RequestMessage asked, CallOptions how) : message(std::move(asked)), options(std::move(how)) {}
+        Call(const Call&) = delete;
+        Call& operator=(const Call&) = delete;
+        ~Call() = default;
+
+        wire::RequestMessage message;
+        CallOptions options;
+        /// Fails: whatever Error the daemon answers; Limit, if it was not sent; and as call_many does. Absent: not sent.
+        std::optional<Result<Reply>> result;
+        /// Its reply came without its descriptors, since this process had too few free.
+        bool lacks_descriptors = false;
+
+      private:
+        friend class Connection;
+        std::uint64_t request_id_ = 0;
+        Wait* wait_ = nullptr;  ///< while it has no result
+        std::optional<Clock::time_point> sent_at_;
+    };
+
+    /// What one failure means for the others of a batch.
+    enum class OnRefusal : std::uint8_t {
+        GoOn,
+        CancelOthers  ///< those that may wait are cancelled: each is granted all the same, or answered Closed
+    };
+    /// The most requests that are sent at a time.
+    static constexpr std::size_t kMostCalls = 128;
+
+    /// Sends requests, as few system calls as it takes, and waits for all their replies. At least the first one is sent. Of the
+    /// others, up to kMostCalls in all, as many as the socket has room for: so whatever waits in a queue waits in the kernel's, and a
+    /// daemon that is as busy sending as this end is can't make the two wait for each other. What was not sent has no result
+    /// then: call again with it.
+    ///
+    /// Throws std::bad_alloc only where nothing was sent. Returns the first one that the daemon refused, if any was; in time, not in the order of `calls`.
+    /// Fails: Interrupted: those without a reply are cancelled, a lease that one is granted all the same is released, and those that
+    /// were answered before keep their results. Otherwise what has failed is in the calls.
+    [[nodiscard]] Result<const Call*> call_many(std::span<Call* const> calls, OnRefusal on_refusal);
+
+    /// Sends `message` and waits for its reply. Not for an attach, which may have been granted when this fails.
+    /// Fails: whatever Error the daemon answers; ConnectionLost; Closed; Forked; Interrupted: the request is cancelled.
     [[nodiscard]] Result<Reply> call(wire::RequestMessage message, const CallOptions& options);
 
     /// Sends a request whose reply nobody waits for. Never blocks; does nothing once the connection has ended. `answered` runs
@@ -112,7 +159,7 @@ class Connection final {
     [[nodiscard]] std::uint64_t next_lease_number() noexcept { return ++last_lease_; }
     /// A granted lease has found its owner, who keeps the connection alive until release().
     void lease_opened() noexcept;
-    /// Gives a lease back. Never blocks: what can't be sent now is sent by the next who reads or writes.
+    /// Gives a lease back. Never blocks. See "Releases".
     void release(std::uint64_t lease) noexcept;
 
     /// Ends every waiting call, and each later one, with Closed; waiting requests are cancelled at the daemon. Leases and
@@ -143,8 +190,6 @@ class Connection final {
     [[nodiscard]] bool in_child() const noexcept { return fork_guard_.in_child(); }
 
   private:
-    struct Call;
-    class CallLog;
     class Registration;
     class ReaderTurn;
     struct Outgoing {
@@ -160,24 +205,28 @@ class Connection final {
     [[nodiscard]] Result<wire::Received> receive_until(Deadline deadline);
 
     // With the mutex held.
-    [[nodiscard]] Result<void> send(Lock& held, wire::Request& request, std::span<const int> fds);
+    [[nodiscard]] Result<void> send(Lock& held, const wire::Request& request, std::span<const int> fds);
+    [[nodiscard]] Result<void> send_encoded(Lock& held, std::uint64_t request_id, std::span<const int> fds);
+    [[nodiscard]] Result<void> check_size(std::size_t size) const;
+    [[nodiscard]] std::size_t send_first(Lock& held, std::span<Call* const> calls);
     void flush(Lock& held);
     void flush_releases(Lock& held);
     void update_interest(Lock& held);
     void hand_over(Lock& held);
-    void finish(Lock& held, Call& call);
+    void finish(Lock& held, Call& call, Result<Reply> result);
+    void cancel_others(Lock& held, const Wait& wait);
     void fail_calls(Lock& held, const Error& reason);
     void wake_pump(Lock& held) noexcept;
+    void lose_pump(Lock& held) noexcept;
     void queue_notices(Lock& held, std::vector<Notice>&& notices);
     void abandon(Lock& held, Call& call, std::uint64_t lease);
     [[nodiscard]] bool outlived_and_idle(Lock& held) const;
 
     // With the mutex held, given up in between.
-    [[nodiscard]] Result<void> wait_for(Lock& lock, Call& call, const CallOptions& options);
-    [[nodiscard]] bool read_until_done(Lock& lock, const Call& call);
-    void read_packets(Lock& lock, int most);
-    [[nodiscard]] bool read_packet(Lock& lock);
-    void handle(Lock& lock, wire::Received&& received);
+    [[nodiscard]] Result<void> wait_for(Lock& lock, Wait& wait, std::span<Call* const> calls);
+    [[nodiscard]] bool read_until_done(Lock& lock, const Wait& wait);
+    void read_packets(Lock& lock, std::size_t most);
+    void handle(Lock& lock, std::span<const std::byte> bytes, wire::Received& received);
     void handle_event(Lock& lock, wire::PacketMessage&& event);
     void handle_reply(Lock& lock, wire::Packet&& packet, std::vector<UniqueFd>&& fds, bool fds_missing);
     void end(Lock& lock, Error reason);
@@ -195,13 +244,13 @@ class Connection final {
     wire::HelloReply hello_;
     const std::uint32_t uid_;
     std::atomic<std::uint64_t> last_lease_{0};
-    std::vector<std::byte> buffer_;  ///< of whoever reads
+    wire::BurstReader reader_;  ///< of whoever reads
     std::thread pump_;
     std::thread teller_;
 
     mutable std::mutex mutex_;
     EventSink* sink_ = nullptr;
-    std::list<Call*> calls_;   ///< without their reply, oldest first
+    std::list<Call*> calls_;   ///< without their result, oldest first
     std::size_t waiters_ = 0;  ///< threads that read, or sleep until it is their turn
     bool reading_ = false;     ///< some thread is the reader
     bool pump_reads_ = false;  ///< and it is the pump
@@ -212,6 +261,7 @@ class Connection final {
     wire::PacketBuffer encoded_;
     std::deque<Outgoing> outgoing_;                           ///< what the socket did not take at once
     std::vector<std::uint64_t> releases_;                     ///< to be sent
+    bool has_pump_ = false;                                   ///< a thread that sends them when woken
     std::unordered_map<std::uint64_t, std::size_t> unacked_;  ///< Release request -> number of its leases
     std::size_t unacked_leases_ = 0;
     std::unordered_map<std::uint64_t, std::function<void()>> posted_;  ///< by request

@@ -2,7 +2,10 @@
 
 #include <cerrno>
 #include <cstring>
+#include <deque>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #include <sys/random.h>
 
@@ -72,118 +75,218 @@ Result<wire::Id16> Publisher::random_id() {
     return random_[--random_left_];
 }
 
-Result<Publisher::Published> Publisher::publish(Connection& connection, std::span<const std::uint8_t> descriptor,
-                                                Allocation& allocation, const PublishTerms& terms) {
-    if (connection.in_child()) {
+/// One publish on its way.
+class Publisher::Publishing {
+  public:
+    Publishing(Publisher& publisher, Connection& connection, const ToPublish& what)
+        : publisher_(publisher),
+          connection_(connection),
+          descriptor_(what.descriptor),
+          allocation_(*what.allocation),
+          terms_(*what.terms) {}
+    ~Publishing() {
+        if (is_booked_) {  // it was never sent, for want of memory
+            unbook();
+        }
+    }
+    Publishing(const Publishing&) = delete;
+    Publishing& operator=(const Publishing&) = delete;
+
+    /// Checks all of it, and books it: what the daemon says of it may be read by another thread. To be sent now.
+    /// Fails: as publish, without the daemon's part.
+    [[nodiscard]] Result<Connection::Call*> ask();
+    [[nodiscard]] bool has_result() const noexcept { return call_.result.has_value(); }
+    /// Takes it off the books if it was not published. The result is there.
+    [[nodiscard]] Result<Published> finish();
+
+  private:
+    [[nodiscard]] Result<void> check() const;
+    void note_answer(const wire::PublishReply& answer);
+    void unbook() noexcept {
+        allocation_.is_on_its_way = false;
+        is_booked_ = false;
+        const std::lock_guard lock(publisher_.mutex_);
+        publisher_.capsules_.erase(published_.capsule.id);
+    }
+
+    Publisher& publisher_;
+    Connection& connection_;
+    const std::span<const std::uint8_t> descriptor_;
+    Allocation& allocation_;
+    const PublishTerms& terms_;
+    std::shared_ptr<Block> block_;  ///< null if it has no byte
+    int fd_ = -1;
+    Published published_;
+    bool is_booked_ = false;
+    Connection::Call call_;
+};
+
+Result<void> Publisher::Publishing::check() const {
+    if (connection_.in_child()) {
         return fail(forked());
     }
-    if (allocation.maybe_published) {
+    if (allocation_.is_on_its_way) {
+        return fail_field(Errc::InvalidArgument, "allocation", "is given twice: it can be published once");
+    }
+    if (allocation_.maybe_published) {
         return fail_field(
             Errc::InvalidArgument, "allocation",
             "the allocation may have been published before the connection ended, so somebody may be reading "
             "it: allocate anew");
     }
-    if (terms.access && terms.access != allocation.access()) {
+    if (terms_.access && terms_.access != allocation_.access()) {
         return fail_field(Errc::InvalidArgument, "options->access",
-                          "the memory was allocated for " + rule_text(allocation.access()) +
-                              ", and can't be published with " + rule_text(terms.access) +
+                          "the memory was allocated for " + rule_text(allocation_.access()) +
+                              ", and can't be published with " + rule_text(terms_.access) +
                               ": say so when it is allocated");
     }
-    if (!terms.name.empty()) {
-        if (auto checked = wire::check_name(terms.name, "name"); !checked) {
-            return fail(std::move(checked.error()));
-        }
+    return terms_.name.empty() ? Result<void>() : wire::check_name(terms_.name, "name");
+}
+
+Result<Connection::Call*> Publisher::Publishing::ask() {
+    if (auto checked = check(); !checked) {
+        return fail(std::move(checked.error()));
     }
-    const auto view = decode_descriptor(descriptor);
+    const auto view = decode_descriptor(descriptor_);
     if (!view) {
         return fail(to_error(view.error()));
     }
     if (const auto valid = validate_descriptor(*view, ValidationRules::Sharing); !valid) {
         return fail(to_error(valid.error()));
     }
-    auto placements = place(view->buffers, allocation);
+    auto placements = place(view->buffers, allocation_);
     if (!placements) {
         return fail(std::move(placements.error()));
     }
-    auto id = random_id();
+    auto id = publisher_.random_id();
     if (!id) {
         return fail(std::move(id.error()));
     }
     wire::Publish message;
     message.capsule = *id;
-    message.name = terms.name;
-    message.descriptor.assign(reinterpret_cast<const char*>(descriptor.data()), descriptor.size());
+    message.name = terms_.name;
+    message.descriptor.assign(reinterpret_cast<const char*>(descriptor_.data()), descriptor_.size());
     message.placements = std::move(*placements);
-    message.access = allocation.access();
-    message.group = terms.group;
+    message.access = allocation_.access();
+    message.group = terms_.group;
 
-    Published published;
-    published.capsule = {connection.uid(), *id};
-    published.access = allocation.access();
+    published_.capsule = {connection_.uid(), *id};
+    published_.access = allocation_.access();
     bool holds_bytes = false;
     for (std::size_t i = 0; i < view->buffers.size(); ++i) {
-        published.byte_size += view->buffers[i].byte_size;
+        published_.byte_size += view->buffers[i].byte_size;
         holds_bytes = holds_bytes || view->buffers[i].byte_size > 0;
     }
-    Connection::CallOptions options;
-    options.interruptible = false;  // answered at once; giving up in between would leave it open who owns the memory
-    const std::shared_ptr<Block> block = holds_bytes ? allocation.block() : nullptr;
-    const int fd = holds_bytes ? block->segment().memory->fd() : -1;
+    call_.options.interruptible =
+        false;  // answered at once; giving up in between would leave it open who owns the memory
     if (holds_bytes) {
         // Whose first publish is without its answer yet is brought by others as well: the daemon sees that it is one file.
-        ProducerSegment& segment = block->segment();
+        block_ = allocation_.block();
+        const ProducerSegment& segment = block_->segment();
         const bool is_known = segment.is_known;
         message.segments.push_back({segment.number, !is_known, wire::Memory::Reusable, segment.memory->size(),
                                     is_known ? 0 : segment.reservation});
         if (!is_known) {
-            options.fds = std::span(&fd, 1);
+            fd_ = segment.memory->fd();
+            call_.options.fds = std::span(&fd_, 1);
         }
     }
-    PublishTerms booked = terms;
-    booked.access = allocation.access();
-    {
-        // On the books before it is sent: what the daemon says of it may be read by another thread.
-        const std::lock_guard lock(mutex_);
-        capsules_.emplace(
-            *id, Capsule{published.capsule, std::move(booked), false, 0, published.byte_size, false, block, {}});
-    }
-    options.on_reply = [this, &id, &terms, &block](const wire::PacketMessage& reply, std::vector<UniqueFd>& /*fds*/,
-                                                   bool /*missing*/) {
+    call_.message = std::move(message);
+    call_.options.on_reply = [this](const wire::PacketMessage& reply, std::vector<UniqueFd>& /*fds*/,
+                                    bool /*missing*/) {
         if (const auto* answer = std::get_if<wire::PublishReply>(&reply)) {
-            if (block != nullptr) {
-                block->segment().is_known = true;  // before anything of the capsule's end is read
-            }
-            const std::lock_guard lock(mutex_);
-            if (const auto found = capsules_.find(*id); found != capsules_.end()) {
-                found->second.answered = true;
-                found->second.version = answer->version;
-            }
-            if (const auto group = groups_.find(terms.group); group != groups_.end()) {
-                group->second.push_back(*id);
-            }
+            note_answer(*answer);
         }
     };
-    auto reply = connection.call(std::move(message), options);
-    const auto* answer = reply ? std::get_if<wire::PublishReply>(&reply->message) : nullptr;
-    if (answer != nullptr) {
-        published.version = answer->version;
-        return published;
-    }
     {
-        const std::lock_guard lock(mutex_);
-        capsules_.erase(*id);
+        PublishTerms booked = terms_;
+        booked.access = allocation_.access();
+        const std::lock_guard lock(publisher_.mutex_);
+        publisher_.capsules_.emplace(
+            *id, Capsule{published_.capsule, std::move(booked), false, 0, published_.byte_size, false, block_, {}});
     }
-    if (!reply) {
-        allocation.maybe_published = reply.error().code == Errc::ConnectionLost || reply.error().code == Errc::Closed;
-        if (allocation.maybe_published) {
-            if (block != nullptr) {
-                block->spoil();
-            }
-            connection.post(wire::Withdraw{published.capsule});  // close() knows nothing of it any more
+    is_booked_ = true;
+    allocation_.is_on_its_way = true;
+    return &call_;
+}
+
+/// On the thread that reads, before anything of the capsule's end is read.
+void Publisher::Publishing::note_answer(const wire::PublishReply& answer) {
+    if (block_ != nullptr) {
+        block_->segment().is_known = true;
+    }
+    const wire::Id16& id = published_.capsule.id;
+    const std::lock_guard lock(publisher_.mutex_);
+    if (const auto found = publisher_.capsules_.find(id); found != publisher_.capsules_.end()) {
+        found->second.answered = true;
+        found->second.version = answer.version;
+    }
+    if (const auto group = publisher_.groups_.find(terms_.group); group != publisher_.groups_.end()) {
+        group->second.push_back(id);
+    }
+}
+
+Result<Publisher::Published> Publisher::Publishing::finish() {
+    Result<Connection::Reply>& reply = *call_.result;
+    if (const auto* answer = reply ? std::get_if<wire::PublishReply>(&reply->message) : nullptr) {
+        is_booked_ = false;
+        published_.version = answer->version;
+        return published_;
+    }
+    unbook();
+    if (reply) {
+        return fail(Errc::Protocol, "hurrayd answered a publish with something else");
+    }
+    allocation_.maybe_published = reply.error().code == Errc::ConnectionLost || reply.error().code == Errc::Closed;
+    if (allocation_.maybe_published) {
+        if (block_ != nullptr) {
+            block_->spoil();
         }
-        return fail(std::move(reply.error()));
+        connection_.post(wire::Withdraw{published_.capsule});  // close() knows nothing of it any more
     }
-    return fail(Errc::Protocol, "hurrayd answered a publish with something else");
+    return fail(std::move(reply.error()));
+}
+
+Result<Publisher::Published> Publisher::publish(Connection& connection, std::span<const std::uint8_t> descriptor,
+                                                Allocation& allocation, const PublishTerms& terms) {
+    Publishing publishing(*this, connection, {descriptor, &allocation, &terms});
+    const auto call = publishing.ask();
+    if (!call) {
+        return fail(call.error());
+    }
+    if (auto called = connection.call_many(std::span(&*call, 1), Connection::OnRefusal::GoOn); !called) {
+        return fail(std::move(called.error()));
+    }
+    return publishing.finish();
+}
+
+void Publisher::publish_many(Connection& connection, std::span<const ToPublish> items,
+                             const std::function<void(std::size_t, Result<Published>&&)>& done) {
+    std::size_t next = 0;
+    while (next < items.size()) {
+        std::deque<std::pair<std::size_t, Publishing>> window;
+        std::vector<Connection::Call*> calls;
+        for (; next < items.size() && calls.size() < Connection::kMostCalls; ++next) {
+            auto& [index, publishing] = window.emplace_back(std::piecewise_construct, std::forward_as_tuple(next),
+                                                            std::forward_as_tuple(*this, connection, items[next]));
+            if (auto call = publishing.ask()) {
+                calls.push_back(*call);
+            } else {
+                window.pop_back();
+                done(next, fail(std::move(call.error())));
+            }
+        }
+        while (!window.empty()) {
+            const auto called = connection.call_many(calls, Connection::OnRefusal::GoOn);
+            std::size_t answered = 0;
+            for (; !window.empty() && (!called || window.front().second.has_result()); ++answered) {
+                auto& [index, publishing] = window.front();
+                done(index, called ? publishing.finish() : fail(called.error()));
+                window.pop_front();
+            }
+            calls.erase(calls.begin(), calls.begin() + static_cast<std::ptrdiff_t>(answered));
+        }
+    }
 }
 
 Result<std::uint64_t> Publisher::begin_group(Connection& connection) {

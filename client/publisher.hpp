@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -60,6 +61,16 @@ class Publisher {
     [[nodiscard]] Result<Published> publish(Connection& connection, std::span<const std::uint8_t> descriptor,
                                             Allocation& allocation, const PublishTerms& terms);
 
+    struct ToPublish {
+        std::span<const std::uint8_t> descriptor;
+        Allocation* allocation = nullptr;
+        const PublishTerms* terms = nullptr;
+    };
+    /// The same for each of `items`, sending many at a time. What became of each is told to `done`, on this thread and without a
+    /// lock; the daemon takes them in their order.
+    void publish_many(Connection& connection, std::span<const ToPublish> items,
+                      const std::function<void(std::size_t, Result<Published>&&)>& done);
+
     /// A number for publications that are to be there all at once. Fails: what the daemon says.
     [[nodiscard]] Result<std::uint64_t> begin_group(Connection& connection);
     /// Makes all of a group visible, or none of it. A refused commit leaves the group as it is.
@@ -87,6 +98,7 @@ class Publisher {
     [[nodiscard]] std::pair<std::size_t, std::uint64_t> totals();
 
   private:
+    class Publishing;
     struct Capsule {
         wire::CapsuleId id;
         PublishTerms terms;

@@ -147,7 +147,7 @@ hurray::Result<void> Dispatcher::greet(Peer& peer, const wire::Request& request,
 
 void Dispatcher::drop(const Peer& peer, std::uint64_t request_id, const wire::Drop& drop, Outbox& out) {
     for (const std::uint64_t number : drop.segments) {
-        out.forgotten.emplace_back(peer.number, SegmentNumber{number});
+        out.forgotten.push_back({out.packets.size(), peer.number, SegmentNumber{number}});
     }
     out.send(peer.number, request_id, wire::Done{});
 }

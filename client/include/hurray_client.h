@@ -290,6 +290,29 @@ HURRAY_API HurrayStatus hurray_client_publish_list(HurrayClient *client, const c
                                                    uint64_t descriptor_len, const HurrayBufferList *buffers,
                                                    const HurrayPublishOptions *options, HurrayCapsuleInfo *out);
 
+/* One of several things to publish, for hurray_client_publish_many. */
+typedef struct HurrayPublishItem {
+    uint32_t struct_size; /* the same in every item of an array */
+    HurrayStatus status;  /* out */
+    const char *name;
+    const uint8_t *descriptor;
+    uint64_t descriptor_len;
+    HurrayAllocation **allocation;   /* exactly one of allocation (see hurray_client_publish) */
+    const HurrayBufferList *buffers; /* and buffers, with COPY (see hurray_client_publish_list) */
+    const HurrayPublishOptions *options;
+    HurrayCapsuleInfo *info; /* out; may be null */
+} HurrayPublishItem;
+
+/* Publishes each of `count` items, in their order, as hurray_client_publish or hurray_client_publish_list would, and in a small
+ * part of the time: up to 128 are under way at once, for a few system calls.
+ *
+ * Each has its own `status`, and a failure ends nothing: those that could be published are. Returns the first failure in the order of
+ * the items, and the message names that one (HURRAY_OK: all are published). To have all or none, publish into a group.
+ * `status`, `info` and `*allocation` of an item are written as it is published; if this returns HURRAY_ERR_NULL_POINTER or
+ * HURRAY_ERR_INVALID_ARGUMENT for the array as a whole (its struct_size), nothing is written. An allocation may be given
+ * once. Without memory (HURRAY_ERR_INTERNAL, "out of memory") some may be published: their allocations are taken, and only theirs. */
+HURRAY_API HurrayStatus hurray_client_publish_many(HurrayClient *client, HurrayPublishItem *items, uint64_t count);
+
 /* Begins a group: capsules that others see all at once or not at all, such as a tensor with its parts, or a whole model.
  *
  * Publish with the group's number as often as needed, then end the group. Until it is committed its capsules are *staged*: fully
@@ -364,6 +387,25 @@ typedef struct HurrayAttachOptions {
 HURRAY_API HurrayStatus hurray_client_attach(HurrayClient *client, const HurrayAttachOptions *options,
                                              HurrayBufferList **buffers, HurrayTensorContext **context,
                                              HurrayCapsuleInfo *info);
+
+/* One of several capsules to attach, for hurray_client_attach_many. */
+typedef struct HurrayAttachItem {
+    uint32_t struct_size; /* the same in every item of an array */
+    HurrayStatus status;  /* out: of the one that failed; HURRAY_OK in all others */
+    const HurrayAttachOptions *options;
+    HurrayBufferList *buffers;    /* out */
+    HurrayTensorContext *context; /* out */
+    HurrayCapsuleInfo *info;      /* out; may be null */
+} HurrayAttachItem;
+
+/* Attaches all of `count` capsules or none, in a small part of the time that as many calls of hurray_client_attach take: up to 128
+ * are asked for at once, for a few system calls. Each is a lease of its own, as from hurray_client_attach.
+ *
+ * Timeouts count from the call. If one fails, those that wait are cancelled, what was attached is released, `buffers` and `context` of
+ * every item are null, and the message names the item. Which of several is told is whichever was refused first.
+ * They are not attached at one instant: of a model that is published again meanwhile, as a group, some may be newer. Ask for versions to
+ * rule that out. Fails as hurray_client_attach does. */
+HURRAY_API HurrayStatus hurray_client_attach_many(HurrayClient *client, HurrayAttachItem *items, uint64_t count);
 
 /* Whether an attached tensor is still backed by its producer: HURRAY_OK, HURRAY_ERR_CONNECTION_LOST (the connection to the
  * daemon ended) or HURRAY_ERR_PRODUCER_LOST (the producer left). Its memory stays readable in each case.

@@ -322,21 +322,30 @@ void put_message(Writer& envelope, int field, const Message& message, const Pack
 
 }  // namespace
 
+void append(std::uint64_t request_id, std::optional<std::uint64_t> timeout_ms, const RequestMessage& message,
+            PacketBuffer& out) {
+    Writer writer(out);
+    put(writer, pb::Request::kRequestIdFieldNumber, request_id);
+    if (timeout_ms) {
+        writer.add_uint64(static_cast<Tag>(pb::Request::kTimeoutMsFieldNumber), *timeout_ms);
+    }
+    put_message(writer, kRequestFields[message.index()], message, out);
+}
+
 void encode(const Request& request, PacketBuffer& out) {
     out.clear();
+    append(request.request_id, request.timeout_ms, request.message, out);
+}
+
+void append(const Packet& packet, PacketBuffer& out) {
     Writer writer(out);
-    put(writer, pb::Request::kRequestIdFieldNumber, request.request_id);
-    if (request.timeout_ms) {
-        writer.add_uint64(static_cast<Tag>(pb::Request::kTimeoutMsFieldNumber), *request.timeout_ms);
-    }
-    put_message(writer, kRequestFields[request.message.index()], request.message, out);
+    put(writer, pb::Packet::kRequestIdFieldNumber, packet.request_id);
+    put_message(writer, kPacketFields[packet.message.index()], packet.message, out);
 }
 
 void encode(const Packet& packet, PacketBuffer& out) {
     out.clear();
-    Writer writer(out);
-    put(writer, pb::Packet::kRequestIdFieldNumber, packet.request_id);
-    put_message(writer, kPacketFields[packet.message.index()], packet.message, out);
+    append(packet, out);
 }
 
 std::string encoded(const Request& request) {

@@ -1,7 +1,7 @@
 import builtins
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, NamedTuple, SupportsIndex
 
@@ -146,6 +146,15 @@ class Client:
         on_release: Callable[[Event], object] | None = None,
         on_open: Callable[[Event], object] | None = None,
     ) -> Publication: ...
+    def publish_many(
+        self,
+        arrays: Mapping[str, npt.ArrayLike],
+        *,
+        copy: bool = False,
+        group: Group | None = None,
+        on_release: Callable[[Event], object] | None = None,
+        on_open: Callable[[Event], object] | None = None,
+    ) -> dict[str, Publication]: ...
     def withdraw(self, what: Publication | Capsule | Tensor | str) -> None: ...
     def attach(
         self,
@@ -155,6 +164,9 @@ class Client:
         version: int | None = None,
         newer_than: int | None = None,
     ) -> Tensor: ...
+    def attach_many(
+        self, what: Iterable[str | Capsule | Publication], *, timeout: float | None = 0.0
+    ) -> builtins.list[Tensor]: ...
     def list(self, pattern: str = "") -> builtins.list[Capsule]: ...
     def watch(self, pattern: str = "", callback: Callable[[Event], object] | None = None) -> Watch: ...
     def status(self) -> dict[str, Any]: ...

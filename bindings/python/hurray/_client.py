@@ -352,6 +352,8 @@ class Client:
             with client.group() as group:
                 for name, array in model.items():
                     client.publish(name, array, group=group)
+
+        `publish_many` does the same for arrays that are all there.
         """
         return Group(self)
 
@@ -373,29 +375,54 @@ class Client:
         `on_release(event)` is called each time a consumer lets go, `on_open(event)` each time one attaches, on a thread
         of the client's; exceptions in them go to sys.unraisablehook.
         """
-        name = None if name is None else _text("name", name)
-        array = np.asanyarray(array)
-        _arrays.element_type_of(array.dtype)  # the first thing to be told about, copied or not
         state = _PublicationState(on_release, on_open)
-        wanted = (on_open is not None, on_release is not None)
-        if group is not None and group._client is not self:
-            raise InvalidArgumentError("the group is another client's")
-        number = 0 if group is None else group._use()
+        name = None if name is None else _text("name", name)
+        array, dense, allocation = _laid_out(array, copy)
+        number, wanted = self._number_of(group), (on_open is not None, on_release is not None)
         readers = access_numbers(access)
-        if copy:
-            array, dense = _arrays.compact(array)
+        if allocation is None:
             address = _arrays.address_of(array)
             published = self._core.publish_copy(name, dense, address, array.nbytes, state.on_event, wanted, number, readers)
         else:
-            allocation = _arrays.allocation_of(array)
-            if allocation is None:
-                raise InvalidArgumentError(
-                    "the array is not in shared memory: fill an array from client.allocate() instead, or pass copy=True"
-                )
-            if allocation.published:
-                raise InvalidArgumentError("the array's memory was published before, which works once: pass copy=True")
-            dense = _arrays.lies_in(array, allocation)
             published = self._core.publish(name, dense, allocation, state.on_event, wanted, number, readers)
+        return self._published(name, array, allocation, state, published, group)
+
+    def publish_many(self, arrays, *, copy=False, group=None, access=None, on_release=None, on_open=None) -> dict[str, Publication]:
+        """Publish a whole model, all of it at once or not at all, in a small part of the time that `publish` of each takes.
+
+        `arrays` maps names to arrays, at most 4,096; see `publish` for what they may be, and for the rest. Without a `group` they
+        are a group of their own: consumers see all of them at once when this returns, and none of them if it raises. With one
+        of this client's they are there once that is committed; abort it if this raises. Arrays of `allocate` may have been
+        taken by a call that raises: they stay readable, and can be published with `copy=True`.
+        """
+        if group is None:
+            with self.group() as group:
+                return self.publish_many(
+                    arrays, copy=copy, group=group, access=access, on_release=on_release, on_open=on_open
+                )
+        number = self._number_of(group)
+        batch, items = [], []
+        for name, array in arrays.items():
+            state = _PublicationState(on_release, on_open)
+            array, dense, allocation = _laid_out(array, copy)
+            address = _arrays.address_of(array) if allocation is None else 0
+            batch.append((name, array, allocation, state))
+            items.append(_hurray.ToPublish(_text("name", name), dense, allocation, address, array.nbytes, state.on_event))
+        published = self._core.publish_many(
+            items, (on_open is not None, on_release is not None), number, access_numbers(access)
+        )
+        return {
+            name: self._published(name, array, allocation, state, told, group)
+            for (name, array, allocation, state), told in zip(batch, published, strict=True)
+        }
+
+    def _number_of(self, group) -> int:
+        if group is not None and group._client is not self:
+            raise InvalidArgumentError("the group is another client's")
+        return 0 if group is None else group._use()
+
+    def _published(self, name, array, allocation, state, published, group) -> Publication:
+        if allocation is not None:
             _arrays.make_read_only(array, allocation)
         with self._lock:
             self._publications.add(state)
@@ -434,6 +461,18 @@ class Client:
         return self._core.attach(
             name, capsule, _version("version", version, 1), _version("newer_than", newer_than, 0), milliseconds
         )
+
+    def attach_many(self, what, *, timeout=0.0) -> list[_hurray.Tensor]:
+        """Attach several published tensors, all of them or none, in a small part of the time that `attach` of each takes.
+
+        `what` are names, Capsules and Publications, each as for `attach`; the tensors come in that order. `timeout` is for
+        all of them together. What is raised names the first that could not be had; none is held then.
+        """
+        wanted = []
+        for one in what:
+            capsule = getattr(one, "capsule", None)
+            wanted.append((_text("name", one) if capsule is None else None, capsule))
+        return self._core.attach_many(wanted, _milliseconds(timeout))
 
     # -- Looking around -----------------------------------------------------------------------------------------------
 
@@ -509,6 +548,22 @@ class Client:
         if self.closed:
             raise ClosedError("the client is closed")
         raise ConnectionLostError("the connection to the daemon has ended")
+
+
+def _laid_out(array, copy):
+    """The array that is published, how it lies, and its allocation; None if it is copied."""
+    array = np.asanyarray(array)
+    _arrays.element_type_of(array.dtype)  # the first thing to be told about, copied or not
+    if copy:
+        return *_arrays.compact(array), None
+    allocation = _arrays.allocation_of(array)
+    if allocation is None:
+        raise InvalidArgumentError(
+            "the array is not in shared memory: fill an array from client.allocate() instead, or pass copy=True"
+        )
+    if allocation.published:
+        raise InvalidArgumentError("the array's memory was published before, which works once: pass copy=True")
+    return array, _arrays.lies_in(array, allocation), allocation
 
 
 def _event(kind, capsule, version, remaining, name) -> Event:

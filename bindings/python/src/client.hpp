@@ -108,6 +108,18 @@ class Client {
     Published publish_copy(const std::optional<std::string>& name, const Dense& dense, std::uintptr_t address,
                            std::uint64_t byte_size, nb::object on_event, std::pair<bool, bool> wanted, std::uint64_t group,
                            const Access& access);
+    /// One of several.
+    struct ToPublish {
+        std::optional<std::string> name;
+        Dense dense;
+        Allocation* allocation;  ///< else address and size of what is copied
+        std::uintptr_t address;
+        std::uint64_t byte_size;
+        nb::object on_event;  ///< or None
+    };
+    /// All of them, or some, and then it throws: `group` is to be aborted.
+    std::vector<Published> publish_many(const std::vector<ToPublish>& items, std::pair<bool, bool> wanted,
+                                        std::uint64_t group, const Access& access);
     [[nodiscard]] std::uint64_t begin_group();
     void end_group(std::uint64_t group, bool commit);
     /// Of a capsule that this client has published and that has not ended; 0 while it is staged.
@@ -116,6 +128,10 @@ class Client {
     [[nodiscard]] std::unique_ptr<Tensor> attach(const std::optional<std::string>& name,
                                                  const std::optional<std::string>& capsule, std::uint64_t version,
                                                  std::uint64_t newer_than, std::int64_t timeout_ms);
+    /// Of each, name or capsule.
+    [[nodiscard]] std::vector<std::unique_ptr<Tensor>> attach_many(
+        const std::vector<std::pair<std::optional<std::string>, std::optional<std::string>>>& what,
+        std::int64_t timeout_ms);
     [[nodiscard]] nb::list list(const std::string& pattern);
     std::uint64_t watch(const std::string& pattern, nb::object callable);
     void unwatch(std::uint64_t watch);

@@ -51,6 +51,7 @@
 #include <type_traits>
 #include <unordered_map>
 #include <utility>
+#include <variant>
 #include <vector>
 
 namespace hurray {
@@ -366,7 +367,23 @@ class Allocation {
     std::optional<ElementType> element_type_;  // of elements that fill buffer 0 in row-major order
 };
 
+/// One of several, for Client::publish_many.
+struct Publication {
+    std::string name;                        ///< empty: it can be attached by its id only
+    Allocation allocation;                   ///< taken if it is published
+    PublishOptions options{};                ///< on_event is moved from
+    std::vector<std::uint8_t> descriptor{};  ///< encoded; empty: what the allocation was made for
+    HurrayStatus status = HURRAY_OK;         ///< out
+    CapsuleInfo info{};                      ///< out
+};
+
 // ---- Consuming -----------------------------------------------------------------------------------------------------
+
+/// One of several, for Client::attach_many.
+struct AttachItem {
+    std::variant<std::string, CapsuleId> what;
+    AttachOptions options{};
+};
 
 /// An attached tensor: its buffers, mapped read-only, and one lease, which ends with this object (the producer is told).
 ///
@@ -468,6 +485,15 @@ class Tensor {
   private:
     friend class Client;
     Tensor() = default;
+
+    /// It has its handles.
+    void describe(const HurrayCapsuleInfo& info) {
+        info_ = client_detail::from_c(info);
+        const std::uint64_t count = list_.size();
+        for (std::uint64_t i = 0; i < count; ++i) {
+            buffers_.emplace_back(list_[i].bytes());
+        }
+    }
 
     void check_is_held() const {
         if (context_.get() == nullptr) {
@@ -724,6 +750,57 @@ class Client {
         return info;
     }
 
+    /// Publishes each of them, in their order, in a small part of the time that as many calls of publish take. What became of each is
+    /// in it; allocations that were published are taken. A failure ends nothing: those that could be published are, and then the first
+    /// failure is thrown, which names its item. To have all or none, publish into a group.
+    void publish_many(std::span<Publication> publications) {
+        HurrayClient* const client = use();
+        struct Call {
+            HurrayPublishOptions options{};
+            HurrayCapsuleInfo info{};
+            HurrayAllocation* allocation = nullptr;
+            client_detail::Listeners::Listener* listener = nullptr;
+        };
+        std::vector<Call> calls(publications.size());
+        std::vector<HurrayPublishItem> items(publications.size());
+        for (std::size_t i = 0; i < calls.size(); ++i) {
+            Publication& one = publications[i];
+            Call& call = calls[i];
+            one.status = HURRAY_ERR_INTERNAL;
+            call.allocation = one.allocation.handle_.get();
+            call.info.struct_size = sizeof call.info;
+            const std::vector<std::uint8_t>& descriptor =
+                one.descriptor.empty() ? one.allocation.descriptor_ : one.descriptor;
+            items[i].struct_size = sizeof items[i];
+            items[i].status = HURRAY_ERR_INTERNAL;
+            items[i].name = client_detail::or_null(one.name);
+            items[i].descriptor = descriptor.empty() ? nullptr : descriptor.data();
+            items[i].descriptor_len = descriptor.size();
+            items[i].allocation = &call.allocation;
+            items[i].options = &call.options;
+            items[i].info = &call.info;
+        }
+        for (std::size_t i = 0; i < calls.size(); ++i) {
+            fill(calls[i].options, publications[i].options, 0, calls[i].listener);
+        }
+        const HurrayStatus status = hurray_client_publish_many(client, items.data(), items.size());
+        const std::string message = status == HURRAY_OK ? "" : hurray_last_error_message();
+        for (std::size_t i = 0; i < calls.size(); ++i) {
+            Publication& one = publications[i];
+            one.status = items[i].status;
+            if (one.allocation.handle_ != nullptr && calls[i].allocation == nullptr) {
+                static_cast<void>(one.allocation.handle_.release());  // the capsule's now
+                one.allocation = Allocation();
+                one.info = client_detail::from_c(calls[i].info);
+            } else {
+                connection_->listeners.remove(calls[i].listener);
+            }
+        }
+        if (status != HURRAY_OK) {
+            throw StatusError(status, message);
+        }
+    }
+
     /// Publishes a copy of ordinary memory: a dense row-major tensor.
     template <typename T>
     CapsuleInfo publish_copy(const std::string& name, std::vector<std::uint64_t> shape, std::span<const T> elements,
@@ -784,6 +861,48 @@ class Client {
         return attach_what(nullptr, &c_capsule, options);
     }
 
+    /// Attaches all of them or none, in a small part of the time that as many calls of attach take. Timeouts count from the call. What it
+    /// throws names the first that was refused; nothing is held then.
+    std::vector<Tensor> attach_many(std::span<const AttachItem> wanted) {
+        std::vector<HurrayAttachItem> items(wanted.size());
+        std::vector<HurrayAttachOptions> options(wanted.size());
+        std::vector<HurrayCapsuleId> capsules(wanted.size());
+        std::vector<HurrayCapsuleInfo> infos(wanted.size());
+        std::vector<Tensor> tensors;
+        tensors.reserve(wanted.size());
+        for (std::size_t i = 0; i < wanted.size(); ++i) {
+            fill(options[i], wanted[i].options);
+            if (const auto* name = std::get_if<std::string>(&wanted[i].what)) {
+                options[i].name = name->c_str();
+            } else {
+                capsules[i] = client_detail::to_c(std::get<CapsuleId>(wanted[i].what));
+                options[i].capsule = &capsules[i];
+            }
+            infos[i].struct_size = sizeof infos[i];
+            items[i].struct_size = sizeof items[i];
+            items[i].options = &options[i];
+            items[i].info = &infos[i];
+            tensors.push_back(Tensor());
+        }
+        throw_if_failed(hurray_client_attach_many(use(), items.data(), items.size()));
+        for (std::size_t i = 0; i < items.size(); ++i) {  // owned first
+            tensors[i].list_ = BufferList(items[i].buffers);
+            tensors[i].context_ = TensorContext(items[i].context);
+        }
+        for (std::size_t i = 0; i < items.size(); ++i) {
+            tensors[i].describe(infos[i]);
+        }
+        return tensors;
+    }
+    std::vector<Tensor> attach_many(std::span<const std::string> names, const AttachOptions& options = {}) {
+        std::vector<AttachItem> wanted;
+        wanted.reserve(names.size());
+        for (const std::string& name : names) {
+            wanted.push_back({name, options});
+        }
+        return attach_many(wanted);
+    }
+
     /// Calls `visit(const CapsuleInfo&)` for each capsule that matches the pattern (a name, a prefix that ends in '/', or empty
     /// for all), in the order of names and versions. What it throws comes out of here. If it returns bool, false ends it.
     template <typename Visit>
@@ -842,20 +961,34 @@ class Client {
         return connection_->handle;
     }
 
-    template <typename Call>
-    CapsuleInfo publish_with(PublishOptions&& options, std::uint32_t flags, Call&& call) {
-        HurrayClient* const client = use();
-        HurrayPublishOptions c_options{};
+    /// `listener` is to be removed if nothing is published.
+    void fill(HurrayPublishOptions& c_options, PublishOptions& options, std::uint32_t flags,
+              client_detail::Listeners::Listener*& listener) {
         c_options.struct_size = sizeof c_options;
         c_options.flags = flags | (options.tell_opened ? HURRAY_PUBLISH_TELL_OPENED : 0u);
         c_options.group = options.group;
         c_options.access = client_detail::to_c(options.access);
-        client_detail::Listeners::Listener* listener = nullptr;
         if (options.on_event) {
             listener = connection_->listeners.add(std::move(options.on_event));
             c_options.on_event = &client_detail::Listeners::trampoline;
             c_options.context = listener;
         }
+    }
+
+    static void fill(HurrayAttachOptions& c_options, const AttachOptions& options) noexcept {
+        c_options.struct_size = sizeof c_options;
+        c_options.version = options.version;
+        c_options.newer_than = options.newer_than;
+        c_options.populate = static_cast<std::uint32_t>(options.populate);
+        c_options.timeout_ms = options.timeout.count();
+    }
+
+    template <typename Call>
+    CapsuleInfo publish_with(PublishOptions&& options, std::uint32_t flags, Call&& call) {
+        HurrayClient* const client = use();
+        HurrayPublishOptions c_options{};
+        client_detail::Listeners::Listener* listener = nullptr;
+        fill(c_options, options, flags, listener);
         HurrayCapsuleInfo info{};
         info.struct_size = sizeof info;
         const HurrayStatus status = call(client, c_options, info);
@@ -869,13 +1002,9 @@ class Client {
 
     Tensor attach_what(const char* name, const HurrayCapsuleId* capsule, const AttachOptions& options) {
         HurrayAttachOptions c_options{};
-        c_options.struct_size = sizeof c_options;
+        fill(c_options, options);
         c_options.name = name;
         c_options.capsule = capsule;
-        c_options.version = options.version;
-        c_options.newer_than = options.newer_than;
-        c_options.populate = static_cast<std::uint32_t>(options.populate);
-        c_options.timeout_ms = options.timeout.count();
         HurrayBufferList* list = nullptr;
         HurrayTensorContext* context = nullptr;
         HurrayCapsuleInfo info{};
@@ -885,11 +1014,7 @@ class Client {
         Tensor tensor;
         tensor.list_ = BufferList(list);
         tensor.context_ = TensorContext(context);
-        tensor.info_ = client_detail::from_c(info);
-        const std::uint64_t count = tensor.list_.size();
-        for (std::uint64_t i = 0; i < count; ++i) {
-            tensor.buffers_.emplace_back(tensor.list_[i].bytes());
-        }
+        tensor.describe(info);
         return tensor;
     }
 
