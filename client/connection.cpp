@@ -146,9 +146,6 @@ class Connection::Registration {
         }
         connection_.calls_.remove(&call_);  // not there any more if it was answered
         --connection_.waiters_;
-        if (!connection_.reading_) {
-            connection_.hand_over(lock_);  // its turn may have come just now
-        }
         connection_.update_interest(lock_);
     }
     Registration(const Registration&) = delete;
@@ -178,6 +175,30 @@ class Connection::ReaderTurn {
     }
     ReaderTurn(const ReaderTurn&) = delete;
     ReaderTurn& operator=(const ReaderTurn&) = delete;
+
+  private:
+    Connection& connection_;
+    Lock& lock_;
+};
+
+/// A stay in dispatch(). Whatever it leaves to be done or said, and however it is left: who polls the descriptor must see it, though
+/// the pump has cleared the mark that was set for it.
+class Connection::DispatchStay {
+  public:
+    DispatchStay(Connection& connection, Lock& lock) : connection_(connection), lock_(lock) {}
+    ~DispatchStay() {
+        if (connection_.in_child()) {
+            return;  // a callback forked: whose lock it is, nobody knows
+        }
+        if (!lock_.owns_lock()) {
+            lock_.lock();
+        }
+        if (!connection_.notices_.empty() || connection_.end_ || connection_.closed_) {
+            connection_.wake_pump(lock_);
+        }
+    }
+    DispatchStay(const DispatchStay&) = delete;
+    DispatchStay& operator=(const DispatchStay&) = delete;
 
   private:
     Connection& connection_;
@@ -726,6 +747,7 @@ void Connection::end(Lock& lock, Error reason) {
         lock.lock();
         queue_notices(lock, std::move(notices));
     }
+    end_is_booked_ = true;
     fail_calls(lock, reason);
     wake_pump(lock);  // a waiting dispatch() has to learn of it
 }
@@ -744,6 +766,7 @@ void Connection::end_out_of_memory(Lock& lock) noexcept {
             lock.lock();
         }
     }
+    end_is_booked_ = true;
     fail_calls(lock, connection_lost(kOutOfMemory));  // takes no memory; nobody waits any more if end() came so far
     wake_pump(lock);
 }
@@ -838,6 +861,7 @@ Result<std::size_t> Connection::dispatch(Deadline deadline) {
         return fail(forked());
     }
     Lock lock(mutex_);
+    const DispatchStay stay(*this, lock);
     bool looked = false;
     for (;;) {
         const std::size_t told = run_notices(lock);
@@ -847,7 +871,7 @@ Result<std::size_t> Connection::dispatch(Deadline deadline) {
         if (told > 0) {
             return told;
         }
-        if (end_) {
+        if (end_is_booked_) {
             return fail(*end_);
         }
         if (closed_ && looked) {
@@ -867,7 +891,7 @@ Result<std::size_t> Connection::dispatch(Deadline deadline) {
                 return fail(Errc::Interrupted, "the wait was interrupted");
             }
         }
-        if (last_look && notices_.empty() && !end_ && !closed_) {
+        if (last_look && notices_.empty() && !end_is_booked_ && !closed_) {
             return std::size_t{0};
         }
     }
