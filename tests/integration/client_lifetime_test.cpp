@@ -452,7 +452,9 @@ TEST_F(Lifetime, ProgramThatPollsLearnsThatItsClientWasClosedThoughAnEventWasTol
     pollfd ready{producer.poll_fd(), POLLIN, 0};
     ASSERT_EQ(::poll(&ready, 1, 60'000), 1);
     producer.close();
-    EXPECT_TRUE(producer.dispatch()) << "the event was there before";
+    while (!consumer.list("polled").at(0).retired) {
+    }
+    EXPECT_TRUE(producer.dispatch()) << "the event was there before";  // and all that the daemon had to say to the close
     HurrayStatus status = HURRAY_OK;
     while (status == HURRAY_OK) {
         ASSERT_EQ(::poll(&ready, 1, 60'000), 1) << "a program that polls is never told of the close";
