@@ -440,29 +440,5 @@ TEST_F(Lifetime, PollableDescriptorIsReadableWhileSomethingWaitsToBeDispatched) 
     EXPECT_EQ(log.count(HURRAY_EVENT_LEASE_RELEASED), 2U);
 }
 
-TEST_F(Lifetime, ProgramThatPollsLearnsThatItsClientWasClosedThoughAnEventWasToldFirst) {
-    Client producer = connect(true);
-    Client consumer = connect();
-    EventLog log;
-    PublishOptions options;
-    options.on_event = log.sink();
-    options.tell_opened = true;
-    publish(producer, "polled", 1, 1, std::move(options));
-    const Tensor held = consumer.attach("polled");
-    pollfd ready{producer.poll_fd(), POLLIN, 0};
-    ASSERT_EQ(::poll(&ready, 1, 60'000), 1);
-    producer.close();
-    while (!consumer.list("polled").at(0).retired) {
-    }
-    EXPECT_TRUE(producer.dispatch()) << "the event was there before";  // and all that the daemon had to say to the close
-    HurrayStatus status = HURRAY_OK;
-    while (status == HURRAY_OK) {
-        ASSERT_EQ(::poll(&ready, 1, 60'000), 1) << "a program that polls is never told of the close";
-        status = status_of([&] { producer.dispatch(); });
-    }
-    EXPECT_EQ(status, HURRAY_ERR_CLOSED);
-    EXPECT_EQ(log.count(HURRAY_EVENT_LEASE_OPENED), 1U);
-}
-
 }  // namespace
 }  // namespace hurray::test
