@@ -174,8 +174,8 @@ HURRAY_API HurrayStatus hurray_client_close(HurrayClient *client);
  * none of them runs after it has returned. `*client` may be null. */
 HURRAY_API HurrayStatus hurray_client_destroy(HurrayClient **client);
 
-/* A descriptor to poll for readability: hurray_client_dispatch has work. Borrowed. DISPATCH_BY_CALLER clients only, else
- * HURRAY_ERR_UNSUPPORTED. */
+/* A descriptor to poll for readability: hurray_client_dispatch has work, or would fail at once (so it stays readable when the client
+ * was closed or has lost its connection). Borrowed. DISPATCH_BY_CALLER clients only, else HURRAY_ERR_UNSUPPORTED. */
 HURRAY_API HurrayStatus hurray_client_poll_fd(HurrayClient *client, int32_t *out);
 
 /* Waits for events (C2) and runs their callbacks on this thread. HURRAY_OK if at least one callback ran;

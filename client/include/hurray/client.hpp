@@ -647,7 +647,7 @@ class Client {
     /// Ends its use: waits end with HURRAY_ERR_CLOSED, so do later calls that ask the daemon, publications end. Twice is fine.
     void close() { throw_if_failed(hurray_client_close(use())); }
 
-    /// Readable when dispatch has work. Borrowed. Clients with dispatch_by_caller only.
+    /// Readable when dispatch has work, or would throw at once. Borrowed. Clients with dispatch_by_caller only.
     int poll_fd() const {
         std::int32_t fd = -1;
         throw_if_failed(hurray_client_poll_fd(use(), &fd));
