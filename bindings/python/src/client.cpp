@@ -273,7 +273,8 @@ std::unique_ptr<Allocation> Client::allocate(std::uint64_t byte_size, bool zeroe
 }
 
 Published Client::publish(const std::optional<std::string>& name, const Dense& dense, Allocation& allocation,
-                          nb::object on_event, std::pair<bool, bool> wanted, std::uint64_t group, const Access& access) {
+                          nb::object on_event, std::pair<bool, bool> wanted, std::uint64_t group,
+                          const Access& access) {
     const std::shared_ptr<ClientState> state = use();
     const std::vector<std::uint8_t> descriptor = encode(dense);
     HurrayAllocation* handle = allocation.take(state).release();  // no second thread can publish it meanwhile
@@ -293,8 +294,8 @@ Published Client::publish(const std::optional<std::string>& name, const Dense& d
 }
 
 Published Client::publish_copy(const std::optional<std::string>& name, const Dense& dense, std::uintptr_t address,
-                               std::uint64_t byte_size, nb::object on_event, std::pair<bool, bool> wanted, std::uint64_t group,
-                               const Access& access) {
+                               std::uint64_t byte_size, nb::object on_event, std::pair<bool, bool> wanted,
+                               std::uint64_t group, const Access& access) {
     const std::shared_ptr<ClientState> state = use();
     const std::vector<std::uint8_t> descriptor = encode(dense);
     const BufferList buffers = wrap(address, byte_size);

@@ -106,8 +106,8 @@ class Client {
     Published publish(const std::optional<std::string>& name, const Dense& dense, Allocation& allocation,
                       nb::object on_event, std::pair<bool, bool> wanted, std::uint64_t group, const Access& access);
     Published publish_copy(const std::optional<std::string>& name, const Dense& dense, std::uintptr_t address,
-                           std::uint64_t byte_size, nb::object on_event, std::pair<bool, bool> wanted, std::uint64_t group,
-                           const Access& access);
+                           std::uint64_t byte_size, nb::object on_event, std::pair<bool, bool> wanted,
+                           std::uint64_t group, const Access& access);
     /// One of several.
     struct ToPublish {
         std::optional<std::string> name;
