@@ -323,7 +323,8 @@ class Registry {
         std::uint64_t shown_version = 0;
         std::deque<wire::Watched> kept_back;
         bool gap = false;  ///< too much was kept back
-        Hook owed_end;     ///< linked: all is shown, but what is still to come back is not there; the window's end brings SNAPSHOT_END
+        Hook
+            owed_end;  ///< linked: all is shown, but what is still to come back is not there; the window's end brings SNAPSHOT_END
     };
 
     /// A capsule's name and all its versions. Capsules without a name share the one under "".

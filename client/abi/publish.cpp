@@ -47,6 +47,11 @@ Result<PublishTerms> read_terms(const char* name, const HurrayPublishOptions& op
             return fail_field(Errc::InvalidArgument, "name", "is empty; null publishes without a name");
         }
     }
+    auto timeout = read_timeout(options.timeout_ms, "options->timeout_ms");
+    if (!timeout) {
+        return fail(std::move(timeout.error()));
+    }
+    terms.timeout_ms = *timeout;
     terms.group = options.group;
     terms.tell_opened = (options.flags & HURRAY_PUBLISH_TELL_OPENED) != 0;
     terms.on_event = options.on_event;
@@ -206,9 +211,10 @@ Result<Wanted> of_item(HurrayClient& client, const HurrayPublishItem& item) {
                                                ? "neither allocation nor buffers says what to publish"
                                                : "allocation and buffers are both given: one says what to publish");
     }
-    return item.allocation != nullptr
-               ? of_allocation(item.name, item.descriptor, item.descriptor_len, item.allocation, item.options, item.info)
-               : of_list(client, item.name, item.descriptor, item.descriptor_len, item.buffers, item.options, item.info);
+    return item.allocation != nullptr ? of_allocation(item.name, item.descriptor, item.descriptor_len, item.allocation,
+                                                      item.options, item.info)
+                                      : of_list(client, item.name, item.descriptor, item.descriptor_len, item.buffers,
+                                                item.options, item.info);
 }
 
 }  // namespace
@@ -283,19 +289,19 @@ HurrayStatus hurray_client_publish_many(HurrayClient* client, HurrayPublishItem*
                 Wanted& one = wanted.emplace_back(std::move(*ready));
                 to_publish.push_back({one.descriptor, one.copy ? &*one.copy : one.allocation, &one.terms});
             }
-            session.publisher().publish_many(
-                session.connection(), to_publish, [&](std::size_t at, Result<Publisher::Published>&& published) {
-                    auto& [i, item] = sent[at];
-                    if (!published) {
-                        note(i, item, std::move(published.error()));
-                        return;
-                    }
-                    given->write(i, &HurrayPublishItem::status, HurrayStatus{HURRAY_OK});
-                    write_info(to_c_info(*published), item.info);
-                    if (item.allocation != nullptr) {
-                        take(item.allocation);
-                    }
-                });
+            session.publisher().publish_many(session.connection(), to_publish,
+                                             [&](std::size_t at, Result<Publisher::Published>&& published) {
+                                                 auto& [i, item] = sent[at];
+                                                 if (!published) {
+                                                     note(i, item, std::move(published.error()));
+                                                     return;
+                                                 }
+                                                 given->write(i, &HurrayPublishItem::status, HurrayStatus{HURRAY_OK});
+                                                 write_info(to_c_info(*published), item.info);
+                                                 if (item.allocation != nullptr) {
+                                                     take(item.allocation);
+                                                 }
+                                             });
         }
         return first_error ? fail(std::move(*first_error)) : Result<void>();
     });
@@ -370,13 +376,7 @@ HurrayStatus hurray_client_withdraw(HurrayClient* client, const HurrayCapsuleId*
             return missing("capsule");
         }
         Session& session = *client->session;
-        const wire::CapsuleId id = from_c(*capsule);
-        const auto reply = session.connection().call(wire::Withdraw{id}, {});
-        if (!reply) {
-            return fail(reply.error());
-        }
-        session.publisher().withdrawn(id);
-        return {};
+        return session.publisher().withdraw(session.connection(), from_c(*capsule));
     });
 }
 

@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>

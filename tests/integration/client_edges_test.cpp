@@ -706,6 +706,7 @@ TEST(StubbedDaemon, PollFdIsReadableOnceTheConnectionHasEnded) {
     auto stub = std::make_unique<StubDaemon>();
     ConnectOptions options;
     options.dispatch_by_caller = true;
+    options.reconnects = false;
     int told = 0;
     options.on_event = [&](const Event&) { ++told; };
     Client client = stub->connect(std::move(options));

@@ -319,7 +319,7 @@ TEST_F(Messages, MovedClientIsToldSoByEveryCall) {
 }
 
 TEST_F(Messages, DaemonThatEndsSaysSoToWhoeverWaits) {
-    Client client = connect();
+    Client client = connect_once();
     daemon_.end(SIGTERM);
     Refusal refusal;
     while (refusal.status == HURRAY_OK) {
