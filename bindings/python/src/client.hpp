@@ -97,7 +97,7 @@ using Access = std::optional<std::pair<std::uint32_t, std::uint32_t>>;  // gid, 
 class Client {
   public:
     Client(const std::optional<std::string>& address, const std::optional<std::string>& client_name,
-           std::int64_t timeout_ms, nb::object on_connection);
+           std::int64_t timeout_ms, std::int64_t reconnect_ms, nb::object on_connection);
 
     void close();
     [[nodiscard]] bool closed() const { return state_ == nullptr; }
