@@ -158,6 +158,7 @@ class Client:
         *,
         copy: bool = False,
         group: Group | None = None,
+        access: Access | tuple[int, str | int | None] | int | None = None,
         on_release: Callable[[Event], object] | None = None,
         on_open: Callable[[Event], object] | None = None,
     ) -> dict[str, Publication]: ...
