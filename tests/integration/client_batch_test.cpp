@@ -456,6 +456,9 @@ TEST_F(Batch, InterruptedItHoldsNothing) {
 }
 
 TEST_F(Batch, FewFreeDescriptorsMakeItSlowerNotFail) {
+    if (kIsSanitized) {
+        GTEST_SKIP() << "sanitizers open a pipe to look at memory, and without a descriptor take it for broken";
+    }
     Client producer = connect();
     Client consumer = connect();
     std::vector<Publication> model = tensors(producer, 200, 1 << 15);
