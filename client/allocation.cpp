@@ -46,9 +46,11 @@ std::byte* empty_buffer_address() noexcept {
     return nothing;
 }
 
-Result<Allocation> Allocation::create(SegmentPool& pool, std::span<const std::uint64_t> sizes, Contents contents) {
+Result<Allocation> Allocation::create(SegmentPool& pool, std::span<const std::uint64_t> sizes, Contents contents,
+                                      const AccessRule& access) {
     Allocation made;
     made.contents_ = contents;
+    made.access_ = access;
     made.buffers_.reserve(sizes.size());
     const auto length = lay_out(sizes, made.buffers_);
     if (!length) {
@@ -57,7 +59,7 @@ Result<Allocation> Allocation::create(SegmentPool& pool, std::span<const std::ui
     if (*length == 0) {
         return made;
     }
-    auto block = pool.take(*length);
+    auto block = pool.take(*length, access);
     if (!block) {
         return fail(std::move(block.error()));
     }

@@ -143,9 +143,6 @@ class Connection::Registration {
             });
         }
         --connection_.waiters_;
-        if (!connection_.reading_) {
-            connection_.hand_over(lock_);  // its turn may have come just now
-        }
         connection_.update_interest(lock_);
     }
     Registration(const Registration&) = delete;
@@ -184,6 +181,30 @@ class Connection::ReaderTurn {
     }
     ReaderTurn(const ReaderTurn&) = delete;
     ReaderTurn& operator=(const ReaderTurn&) = delete;
+
+  private:
+    Connection& connection_;
+    Lock& lock_;
+};
+
+/// A stay in dispatch(). Whatever it leaves to be done or said, and however it is left: who polls the descriptor must see it, though
+/// the pump has cleared the mark that was set for it.
+class Connection::DispatchStay {
+  public:
+    DispatchStay(Connection& connection, Lock& lock) : connection_(connection), lock_(lock) {}
+    ~DispatchStay() {
+        if (connection_.in_child()) {
+            return;  // a callback forked: whose lock it is, nobody knows
+        }
+        if (!lock_.owns_lock()) {
+            lock_.lock();
+        }
+        if (!connection_.notices_.empty() || connection_.end_ || connection_.closed_) {
+            connection_.wake_pump(lock_);
+        }
+    }
+    DispatchStay(const DispatchStay&) = delete;
+    DispatchStay& operator=(const DispatchStay&) = delete;
 
   private:
     Connection& connection_;
@@ -866,6 +887,7 @@ void Connection::end(Lock& lock, Error reason) {
         lock.lock();
         queue_notices(lock, std::move(notices));
     }
+    end_is_booked_ = true;
     fail_calls(lock, reason);
     wake_pump(lock);  // a waiting dispatch() has to learn of it
 }
@@ -884,6 +906,7 @@ void Connection::end_out_of_memory(Lock& lock) noexcept {
             lock.lock();
         }
     }
+    end_is_booked_ = true;
     fail_calls(lock, connection_lost(kOutOfMemory));  // takes no memory; nobody waits any more if end() came so far
     wake_pump(lock);
 }
@@ -979,6 +1002,7 @@ Result<std::size_t> Connection::dispatch(Deadline deadline) {
         return fail(forked());
     }
     Lock lock(mutex_);
+    const DispatchStay stay(*this, lock);
     bool looked = false;
     for (;;) {
         const std::size_t told = run_notices(lock);
@@ -988,7 +1012,7 @@ Result<std::size_t> Connection::dispatch(Deadline deadline) {
         if (told > 0) {
             return told;
         }
-        if (end_) {
+        if (end_is_booked_) {
             return fail(*end_);
         }
         if (closed_ && looked) {
@@ -1008,7 +1032,7 @@ Result<std::size_t> Connection::dispatch(Deadline deadline) {
                 return fail(Errc::Interrupted, "the wait was interrupted");
             }
         }
-        if (last_look && notices_.empty() && !end_ && !closed_) {
+        if (last_look && notices_.empty() && !end_is_booked_ && !closed_) {
             return std::size_t{0};
         }
     }

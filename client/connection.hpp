@@ -175,7 +175,8 @@ class Connection final {
     /// is sent. That pump holds `owner`, which owns this connection. Notices that are queued are dropped. Call without a pump.
     void outlive_client(std::shared_ptr<void> owner);
 
-    /// Descriptor to poll: the pump has work. A loan.
+    /// Descriptor to poll: dispatch() has something to do, or to say. It stays readable once the client was closed or the
+    /// connection has ended. A loan.
     [[nodiscard]] int poll_fd();
 
     /// Does the pump's work on this thread until the user was told something, or `deadline`. Returns how many notices told
@@ -192,6 +193,7 @@ class Connection final {
   private:
     class Registration;
     class ReaderTurn;
+    class DispatchStay;
     struct Outgoing {
         std::uint64_t request_id;
         std::string bytes;
@@ -256,6 +258,7 @@ class Connection final {
     bool pump_reads_ = false;  ///< and it is the pump
     bool closed_ = false;
     std::optional<Error> end_;         ///< set once the socket is of no use any more
+    bool end_is_booked_ = false;       ///< and on_end() has been called, its notices are queued
     std::optional<Error> last_words_;  ///< what the daemon said before it cut the connection
     std::uint64_t last_request_ = 0;
     wire::PacketBuffer encoded_;

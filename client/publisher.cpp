@@ -12,6 +12,7 @@
 #include "client/event.hpp"
 #include "libhurray/format/descriptor_reader.hpp"
 #include "libhurray/format/validate.hpp"
+#include "proto/wire/access.hpp"
 #include "proto/wire/names.hpp"
 #include "proto/wire/segment_check.hpp"
 
@@ -23,6 +24,10 @@ tl::unexpected<Error> misfit(std::size_t index, const char* what, std::uint64_t 
     return fail_field(Errc::InvalidArgument, "descriptor",
                       "buffer " + std::to_string(index) + " of the descriptor has " + std::to_string(described) + " " +
                           what + ", the allocation's " + std::to_string(allocated));
+}
+
+std::string rule_text(const AccessRule& access) {
+    return access ? wire::access_text(*access) : "the daemon's default access";
 }
 
 /// The placements of a descriptor's buffers in the allocation's one segment.
@@ -129,6 +134,12 @@ Result<void> Publisher::Publishing::check() const {
             "the allocation may have been published before the connection ended, so somebody may be reading "
             "it: allocate anew");
     }
+    if (terms_.access && terms_.access != allocation_.access()) {
+        return fail_field(Errc::InvalidArgument, "options->access",
+                          "the memory was allocated for " + rule_text(allocation_.access()) +
+                              ", and can't be published with " + rule_text(terms_.access) +
+                              ": say so when it is allocated");
+    }
     return terms_.name.empty() ? Result<void>() : wire::check_name(terms_.name, "name");
 }
 
@@ -156,9 +167,11 @@ Result<Connection::Call*> Publisher::Publishing::ask() {
     message.name = terms_.name;
     message.descriptor.assign(reinterpret_cast<const char*>(descriptor_.data()), descriptor_.size());
     message.placements = std::move(*placements);
+    message.access = allocation_.access();
     message.group = terms_.group;
 
     published_.capsule = {connection_.uid(), *id};
+    published_.access = allocation_.access();
     bool holds_bytes = false;
     for (std::size_t i = 0; i < view->buffers.size(); ++i) {
         published_.byte_size += view->buffers[i].byte_size;
@@ -186,9 +199,11 @@ Result<Connection::Call*> Publisher::Publishing::ask() {
         }
     };
     {
+        PublishTerms booked = terms_;
+        booked.access = allocation_.access();
         const std::lock_guard lock(publisher_.mutex_);
         publisher_.capsules_.emplace(
-            *id, Capsule{published_.capsule, terms_, false, 0, published_.byte_size, false, block_, {}});
+            *id, Capsule{published_.capsule, std::move(booked), false, 0, published_.byte_size, false, block_, {}});
     }
     is_booked_ = true;
     allocation_.is_on_its_way = true;
@@ -343,7 +358,7 @@ Result<Publisher::Published> Publisher::find(const wire::CapsuleId& capsule) {
         return fail(Errc::NotFound, "this client has published no such capsule, or it has ended");
     }
     const Capsule& known = found->second;
-    return Published{known.id, known.version, known.byte_size, known.open.size(), known.retired};
+    return Published{known.id, known.version, known.byte_size, known.terms.access, known.open.size(), known.retired};
 }
 
 void Publisher::on_lease(const wire::LeaseEvent& event, std::vector<Notice>& notices) {

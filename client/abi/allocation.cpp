@@ -39,15 +39,16 @@ HurrayStatus hurray_client_allocate(HurrayClient* client, const uint64_t* byte_s
         if (auto checked = check_flags(given->flags, kFlags); !checked) {
             return checked;
         }
-        if (auto checked = check_not_yet(given->access.is_set != 0, "options->access"); !checked) {
-            return checked;
+        const auto access = read_access(given->access);
+        if (!access) {
+            return fail(access.error());
         }
         if (client->session->connection().in_child()) {
             return fail(forked());
         }
         const auto contents = (given->flags & HURRAY_ALLOCATE_UNINITIALIZED) != 0 ? Allocation::Contents::Whatever
                                                                                   : Allocation::Contents::Zeros;
-        auto allocation = Allocation::create(client->session->pool(), std::span(byte_sizes, count), contents);
+        auto allocation = Allocation::create(client->session->pool(), std::span(byte_sizes, count), contents, *access);
         if (!allocation) {
             return fail(std::move(allocation.error()));
         }

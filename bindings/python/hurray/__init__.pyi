@@ -39,6 +39,10 @@ class Event(NamedTuple):
     version: int
     remaining: int
 
+class Access(NamedTuple):
+    mode: int = 0o600
+    group: str | int | None = None
+
 class Capsule(NamedTuple):
     name: str
     version: int
@@ -48,6 +52,7 @@ class Capsule(NamedTuple):
     leases: int
     capsule: str
     retired: bool
+    access: Access
 
 class Tensor(Buffer):
     @property
@@ -66,6 +71,8 @@ class Tensor(Buffer):
     def version(self) -> int: ...
     @property
     def capsule(self) -> str: ...
+    @property
+    def access(self) -> Access: ...
     @property
     def closed(self) -> bool: ...
     @property
@@ -120,7 +127,12 @@ class Client:
         self, address: str | os.PathLike[str] | None = None, *, timeout: float | None = 0.0, name: str | None = None
     ) -> None: ...
     def allocate(
-        self, shape: SupportsIndex | Sequence[SupportsIndex], dtype: npt.DTypeLike, *, zeroed: bool = True
+        self,
+        shape: SupportsIndex | Sequence[SupportsIndex],
+        dtype: npt.DTypeLike,
+        *,
+        zeroed: bool = True,
+        access: Access | tuple[int, str | int | None] | int | None = None,
     ) -> npt.NDArray[Any]: ...
     def group(self) -> Group: ...
     def publish(
@@ -130,6 +142,7 @@ class Client:
         *,
         copy: bool = False,
         group: Group | None = None,
+        access: Access | tuple[int, str | int | None] | int | None = None,
         on_release: Callable[[Event], object] | None = None,
         on_open: Callable[[Event], object] | None = None,
     ) -> Publication: ...

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from . import _arrays, _hurray
+from ._access import Access, access_numbers
 from ._errors import (
     ClosedError,
     ConnectionLostError,
@@ -67,6 +68,7 @@ class Capsule(NamedTuple):
     leases: int
     capsule: str
     retired: bool
+    access: Access
 
 
 def connect(address=None, *, timeout=0.0, name=None) -> Client:
@@ -321,7 +323,7 @@ class Client:
 
     # -- Producing ----------------------------------------------------------------------------------------------------
 
-    def allocate(self, shape, dtype, *, zeroed=True) -> np.ndarray:
+    def allocate(self, shape, dtype, *, zeroed=True, access=None) -> np.ndarray:
         """A zeroed, writable array in shared memory, to be filled and passed to `publish`.
 
         Its memory, and so the array and its views, stays valid as long as any of them exists. `dtype` is what NumPy
@@ -330,6 +332,9 @@ class Client:
         Memory is used again once its publication has ended, nobody can be reading it any more, and no array shows it. With
         `zeroed=False` the array may then hold what this client published in it before, which saves the time of clearing
         for who writes every element anyway.
+
+        `access` says who may read what is published in it: an Access, or its mode, as in `access=0o640`. None: what the daemon is configured
+        with, by default this user alone. Memory keeps its access for life, since who has mapped it sees what is written there later.
         """
         dtype = _arrays.to_dtype(dtype)
         _arrays.element_type_of(dtype)
@@ -339,7 +344,7 @@ class Client:
         byte_size = math.prod(shape) * dtype.itemsize
         if byte_size >= 2**63:
             raise InvalidArgumentError(f"shape {shape} of {dtype} takes {byte_size} bytes, which no machine has")
-        return _arrays.new_array(self._core.allocate(byte_size, zeroed), shape, dtype)
+        return _arrays.new_array(self._core.allocate(byte_size, zeroed, access_numbers(access)), shape, dtype)
 
     def group(self) -> Group:
         """Begin a group: what is published into it is there all at once, when it is committed.
@@ -352,7 +357,9 @@ class Client:
         """
         return Group(self)
 
-    def publish(self, name, array, *, copy=False, group=None, on_release=None, on_open=None) -> Publication:
+    def publish(
+        self, name, array, *, copy=False, group=None, access=None, on_release=None, on_open=None
+    ) -> Publication:
         """Publish `array` under `name`, replacing what was published there; `None` names it by its capsule id only.
 
         An array that came from this client's `allocate`, or any view of one, is published as it is, without a copy:
@@ -363,21 +370,24 @@ class Client:
 
         With a `group` of this client it is there only once that is committed.
 
+        `access` is for a copy: who may read it, as for `allocate`. Of an array that came from there it is what that was allocated for.
+
         `on_release(event)` is called each time a consumer lets go, `on_open(event)` each time one attaches, on a thread
         of the client's; exceptions in them go to sys.unraisablehook.
         """
         state = _PublicationState(on_release, on_open)
         name = None if name is None else _text("name", name)
         array, dense, allocation = _laid_out(array, copy)
-        number, tell_opened = self._number_of(group), on_open is not None
+        number, wanted = self._number_of(group), (on_open is not None, on_release is not None)
+        readers = access_numbers(access)
         if allocation is None:
             address = _arrays.address_of(array)
-            published = self._core.publish_copy(name, dense, address, array.nbytes, state.on_event, tell_opened, number)
+            published = self._core.publish_copy(name, dense, address, array.nbytes, state.on_event, wanted, number, readers)
         else:
-            published = self._core.publish(name, dense, allocation, state.on_event, tell_opened, number)
+            published = self._core.publish(name, dense, allocation, state.on_event, wanted, number, readers)
         return self._published(name, array, allocation, state, published, group)
 
-    def publish_many(self, arrays, *, copy=False, group=None, on_release=None, on_open=None) -> dict[str, Publication]:
+    def publish_many(self, arrays, *, copy=False, group=None, access=None, on_release=None, on_open=None) -> dict[str, Publication]:
         """Publish a whole model, all of it at once or not at all, in a small part of the time that `publish` of each takes.
 
         `arrays` maps names to arrays, at most 4,096; see `publish` for what they may be, and for the rest. Without a `group` they
@@ -387,7 +397,9 @@ class Client:
         """
         if group is None:
             with self.group() as group:
-                return self.publish_many(arrays, copy=copy, group=group, on_release=on_release, on_open=on_open)
+                return self.publish_many(
+                    arrays, copy=copy, group=group, access=access, on_release=on_release, on_open=on_open
+                )
         number = self._number_of(group)
         batch, items = [], []
         for name, array in arrays.items():
@@ -396,7 +408,9 @@ class Client:
             address = _arrays.address_of(array) if allocation is None else 0
             batch.append((name, array, allocation, state))
             items.append(_hurray.ToPublish(_text("name", name), dense, allocation, address, array.nbytes, state.on_event))
-        published = self._core.publish_many(items, on_open is not None, number)
+        published = self._core.publish_many(
+            items, (on_open is not None, on_release is not None), number, access_numbers(access)
+        )
         return {
             name: self._published(name, array, allocation, state, told, group)
             for (name, array, allocation, state), told in zip(batch, published, strict=True)
@@ -464,7 +478,7 @@ class Client:
 
     def list(self, pattern="") -> list[Capsule]:
         """The capsules that this user may read. `pattern`: a name, a prefix that ends in "/", or "" for all."""
-        return [Capsule(*entry) for entry in self._core.list(_text("pattern", pattern))]
+        return [Capsule(*entry, Access(*access)) for *entry, access in self._core.list(_text("pattern", pattern))]
 
     def watch(self, pattern="", callback=None) -> Watch:
         """What there is ("present", then "snapshot-end"), and from then on what changes.

@@ -40,8 +40,11 @@ void call_python(Call&& call) noexcept {
 }
 
 void on_capsule_event(const HurrayEvent* event, void* context) noexcept {
+    auto* const self = static_cast<CallbackContext*>(context);
+    if (self->end_only && event->kind != HURRAY_EVENT_ENDED) {
+        return;
+    }
     call_python([&] {
-        auto* const self = static_cast<CallbackContext*>(context);
         ClientState* const owner = self->owner;
         const nb::object callable = self->callable;  // the call may end what holds it
         if (event->kind == HURRAY_EVENT_ENDED) {
@@ -90,6 +93,10 @@ std::vector<std::uint8_t> encode(const Dense& dense) {
 
 const char* c_str(const std::optional<std::string>& text) { return text ? text->c_str() : nullptr; }
 
+HurrayAccess to_c(const Access& access) {
+    return access ? HurrayAccess{1, access->first, access->second} : HurrayAccess{};
+}
+
 // A list of one buffer: memory of the caller's, to be copied.
 BufferList wrap(std::uintptr_t address, std::uint64_t byte_size) {
     HurrayBufferList* made = nullptr;
@@ -108,14 +115,17 @@ BufferList wrap(std::uintptr_t address, std::uint64_t byte_size) {
 
 // Publishes by `call(options, info)` and looks after the callback's context.
 template <typename Call>
-Published publish_with(ClientState& state, nb::object on_event, bool tell_opened, std::uint64_t group, Call&& call) {
+Published publish_with(ClientState& state, nb::object on_event, std::pair<bool, bool> wanted, std::uint64_t group,
+                       const Access& access, Call&& call) {
     HurrayPublishOptions options{};
     options.struct_size = sizeof options;
-    options.flags = tell_opened ? HURRAY_PUBLISH_TELL_OPENED : 0;
+    const auto [opened, closed] = wanted;
+    options.flags = opened ? HURRAY_PUBLISH_TELL_OPENED : 0;
     options.group = group;
+    options.access = to_c(access);
     CallbackContext* context = nullptr;
     if (!on_event.is_none()) {
-        context = state.add(std::move(on_event));
+        context = state.add(std::move(on_event), !opened && !closed);
         options.on_event = on_capsule_event;
         options.context = context;
     }
@@ -147,8 +157,8 @@ ClientState::~ClientState() {
     }
 }
 
-CallbackContext* ClientState::add(nb::object callable) {
-    auto context = std::make_unique<CallbackContext>(CallbackContext{this, std::move(callable)});
+CallbackContext* ClientState::add(nb::object callable, bool end_only) {
+    auto context = std::make_unique<CallbackContext>(CallbackContext{this, std::move(callable), end_only});
     contexts.insert(context.get());
     return context.release();
 }
@@ -251,24 +261,25 @@ void Client::close() {
     }
 }
 
-std::unique_ptr<Allocation> Client::allocate(std::uint64_t byte_size, bool zeroed) {
+std::unique_ptr<Allocation> Client::allocate(std::uint64_t byte_size, bool zeroed, const Access& access) {
     const std::shared_ptr<ClientState> state = use();
     HurrayAllocateOptions options{};
     options.struct_size = sizeof options;
     options.flags = zeroed ? 0 : HURRAY_ALLOCATE_UNINITIALIZED;
+    options.access = to_c(access);
     HurrayAllocation* allocation = nullptr;
     check(without_gil([&] { return hurray_client_allocate(state->handle, &byte_size, 1, &options, &allocation); }));
     return std::make_unique<Allocation>(state, AllocationHandle(allocation));
 }
 
 Published Client::publish(const std::optional<std::string>& name, const Dense& dense, Allocation& allocation,
-                          nb::object on_event, bool tell_opened, std::uint64_t group) {
+                          nb::object on_event, std::pair<bool, bool> wanted, std::uint64_t group, const Access& access) {
     const std::shared_ptr<ClientState> state = use();
     const std::vector<std::uint8_t> descriptor = encode(dense);
     HurrayAllocation* handle = allocation.take(state).release();  // no second thread can publish it meanwhile
     Published published;
     try {
-        published = publish_with(*state, std::move(on_event), tell_opened, group,
+        published = publish_with(*state, std::move(on_event), wanted, group, access,
                                  [&](const HurrayPublishOptions& options, HurrayCapsuleInfo& info) {
                                      return hurray_client_publish(state->handle, c_str(name), descriptor.data(),
                                                                   descriptor.size(), &handle, &options, &info);
@@ -282,11 +293,12 @@ Published Client::publish(const std::optional<std::string>& name, const Dense& d
 }
 
 Published Client::publish_copy(const std::optional<std::string>& name, const Dense& dense, std::uintptr_t address,
-                               std::uint64_t byte_size, nb::object on_event, bool tell_opened, std::uint64_t group) {
+                               std::uint64_t byte_size, nb::object on_event, std::pair<bool, bool> wanted, std::uint64_t group,
+                               const Access& access) {
     const std::shared_ptr<ClientState> state = use();
     const std::vector<std::uint8_t> descriptor = encode(dense);
     const BufferList buffers = wrap(address, byte_size);
-    return publish_with(*state, std::move(on_event), tell_opened, group,
+    return publish_with(*state, std::move(on_event), wanted, group, access,
                         [&](HurrayPublishOptions& options, HurrayCapsuleInfo& info) {
                             options.flags |= HURRAY_PUBLISH_COPY;
                             return hurray_client_publish_list(state->handle, c_str(name), descriptor.data(),
@@ -294,9 +306,10 @@ Published Client::publish_copy(const std::optional<std::string>& name, const Den
                         });
 }
 
-std::vector<Published> Client::publish_many(const std::vector<ToPublish>& items, bool tell_opened,
-                                            std::uint64_t group) {
+std::vector<Published> Client::publish_many(const std::vector<ToPublish>& items, std::pair<bool, bool> wanted,
+                                            std::uint64_t group, const Access& access) {
     const std::shared_ptr<ClientState> state = use();
+    const auto [opened, closed] = wanted;
     struct Call {
         std::vector<std::uint8_t> descriptor;
         HurrayPublishOptions options{};
@@ -332,11 +345,12 @@ std::vector<Published> Client::publish_many(const std::vector<ToPublish>& items,
             HurrayPublishItem& item = c_items[i];
             call.descriptor = encode(what.dense);
             call.options.struct_size = sizeof call.options;
-            call.options.flags = tell_opened ? HURRAY_PUBLISH_TELL_OPENED : 0;
+            call.options.flags = opened ? HURRAY_PUBLISH_TELL_OPENED : 0;
             call.options.group = group;
+            call.options.access = to_c(access);
             call.info.struct_size = sizeof call.info;
             if (!what.on_event.is_none()) {
-                call.context = state->add(what.on_event);
+                call.context = state->add(what.on_event, !opened && !closed);
                 call.options.on_event = on_capsule_event;
                 call.options.context = call.context;
             }
@@ -501,7 +515,8 @@ nb::list Client::list(const std::string& pattern) {
         }
         result.append(nb::make_tuple(entry.name, entry.info.version, shape, element_type, entry.info.byte_size,
                                      entry.info.leases, capsule_text(entry.info.capsule),
-                                     (entry.info.flags & HURRAY_CAPSULE_RETIRED) != 0));
+                                     (entry.info.flags & HURRAY_CAPSULE_RETIRED) != 0,
+                                     nb::make_tuple(entry.info.access.mode, entry.info.access.gid)));
     }
     return result;
 }
@@ -656,12 +671,14 @@ void bind_client(nb::module_& module) {
              nb::arg("on_connection").none())
         .def("close", &Client::close)
         .def_prop_ro("closed", &Client::closed)
-        .def("allocate", &Client::allocate, nb::arg("byte_size"), nb::arg("zeroed"))
+        .def("allocate", &Client::allocate, nb::arg("byte_size"), nb::arg("zeroed"), nb::arg("access") = nb::none())
         .def("publish", &Client::publish, nb::arg("name").none(), nb::arg("dense"), nb::arg("allocation"),
-             nb::arg("on_event").none(), nb::arg("tell_opened"), nb::arg("group") = 0)
+             nb::arg("on_event").none(), nb::arg("wanted"), nb::arg("group") = 0, nb::arg("access") = nb::none())
         .def("publish_copy", &Client::publish_copy, nb::arg("name").none(), nb::arg("dense"), nb::arg("address"),
-             nb::arg("byte_size"), nb::arg("on_event").none(), nb::arg("tell_opened"), nb::arg("group") = 0)
-        .def("publish_many", &Client::publish_many, nb::arg("items"), nb::arg("tell_opened"), nb::arg("group"))
+             nb::arg("byte_size"), nb::arg("on_event").none(), nb::arg("wanted"), nb::arg("group") = 0,
+             nb::arg("access") = nb::none())
+        .def("publish_many", &Client::publish_many, nb::arg("items"), nb::arg("wanted"), nb::arg("group"),
+             nb::arg("access") = nb::none())
         .def("begin_group", &Client::begin_group)
         .def("end_group", &Client::end_group, nb::arg("group"), nb::arg("commit"))
         .def("published_version", &Client::published_version, nb::arg("capsule"))

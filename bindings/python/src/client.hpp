@@ -25,6 +25,8 @@ class ClientState;
 struct CallbackContext {
     ClientState* owner;
     nb::object callable;  // (kind, status, capsule, version, remaining, flags, name); null once cleared
+    /// Of a publication whose leases interest nobody: then no consumer's release has to wait for the interpreter.
+    bool end_only = false;
 };
 
 /// The handle of a connection, and the Python objects that it may call. Everything but `handle` is touched with the GIL
@@ -36,7 +38,7 @@ class ClientState {
   public:
     static std::shared_ptr<ClientState> make();
 
-    CallbackContext* add(nb::object callable);
+    CallbackContext* add(nb::object callable, bool end_only = false);
     /// The context may not be used any more by the library. Null is fine.
     void remove(CallbackContext* context);
 
@@ -89,7 +91,8 @@ struct Dense {
     std::uint64_t byte_offset;
 };
 
-using Published = std::pair<std::string, std::uint64_t>;  // capsule, version
+using Published = std::pair<std::string, std::uint64_t>;                // capsule, version
+using Access = std::optional<std::pair<std::uint32_t, std::uint32_t>>;  // gid, mode; nothing: the daemon's default
 
 class Client {
   public:
@@ -98,11 +101,13 @@ class Client {
 
     void close();
     [[nodiscard]] bool closed() const { return state_ == nullptr; }
-    [[nodiscard]] std::unique_ptr<Allocation> allocate(std::uint64_t byte_size, bool zeroed);
+    [[nodiscard]] std::unique_ptr<Allocation> allocate(std::uint64_t byte_size, bool zeroed, const Access& access);
+    /// `wanted`: whether to tell `on_event` of leases that open, and of those that end; of the capsule's end it is told anyway.
     Published publish(const std::optional<std::string>& name, const Dense& dense, Allocation& allocation,
-                      nb::object on_event, bool tell_opened, std::uint64_t group);
+                      nb::object on_event, std::pair<bool, bool> wanted, std::uint64_t group, const Access& access);
     Published publish_copy(const std::optional<std::string>& name, const Dense& dense, std::uintptr_t address,
-                           std::uint64_t byte_size, nb::object on_event, bool tell_opened, std::uint64_t group);
+                           std::uint64_t byte_size, nb::object on_event, std::pair<bool, bool> wanted, std::uint64_t group,
+                           const Access& access);
     /// One of several.
     struct ToPublish {
         std::optional<std::string> name;
@@ -113,7 +118,8 @@ class Client {
         nb::object on_event;  ///< or None
     };
     /// All of them, or some, and then it throws: `group` is to be aborted.
-    std::vector<Published> publish_many(const std::vector<ToPublish>& items, bool tell_opened, std::uint64_t group);
+    std::vector<Published> publish_many(const std::vector<ToPublish>& items, std::pair<bool, bool> wanted,
+                                        std::uint64_t group, const Access& access);
     [[nodiscard]] std::uint64_t begin_group();
     void end_group(std::uint64_t group, bool commit);
     /// Of a capsule that this client has published and that has not ended; 0 while it is staged.

@@ -69,10 +69,11 @@ struct CapsuleId {
     friend auto operator<=>(const CapsuleId&, const CapsuleId&) = default;
 };
 
-/// Who may read a capsule, and who may replace and withdraw it: as of a file.
+/// Who may read a capsule, and who may replace and withdraw it: as of a file, see HurrayAccess.
 struct Access {
-    std::uint32_t gid = 0;
-    std::uint32_t mode = 0;
+    std::uint32_t gid = HURRAY_GID_OWN;  ///< a group of the publisher
+    std::uint32_t mode = 0600;           ///< up to 0666
+    friend bool operator==(const Access&, const Access&) = default;
 };
 
 /// What is known of a capsule. Owns all of it.
@@ -82,7 +83,7 @@ struct CapsuleInfo {
     std::uint64_t version = 0;     ///< 0: staged in a Group
     std::uint64_t byte_size = 0;   ///< of its buffers together
     std::uint64_t leases = 0;      ///< open ones when Client::list or Client::published asked; else 0
-    std::optional<Access> access;  ///< nothing: the publisher's user and root
+    std::optional<Access> access;  ///< from publish and published nothing, unless it was asked for
     bool immutable = false;
     bool unsealed = false;
     bool retired = false;                  ///< can't be attached any more, is still held
@@ -121,6 +122,8 @@ struct PublishOptions {
         on_event{};  ///< this capsule's events; kept until HURRAY_EVENT_ENDED or the Client's end. May be empty
     bool tell_opened = false;  ///< HURRAY_EVENT_LEASE_OPENED too
     std::uint64_t group = 0;   ///< Group::number(): there once that is committed. 0: at once
+    /// Of publish_copy. Of allocated memory what it was allocated for, or nothing: then it is that.
+    std::optional<Access> access{};
 };
 
 /// When the pages of memory that is mapped for the first time come: as the library thinks best, all at once, or as they are read.
@@ -153,6 +156,10 @@ inline HurrayCapsuleId to_c(const CapsuleId& id) {
     HurrayCapsuleId result{id.uid, {}};
     std::copy(id.id.begin(), id.id.end(), std::begin(result.id));
     return result;
+}
+
+inline HurrayAccess to_c(const std::optional<Access>& access) {
+    return access ? HurrayAccess{1, access->gid, access->mode} : HurrayAccess{};
 }
 
 inline CapsuleInfo from_c(const HurrayCapsuleInfo& info) {
@@ -298,6 +305,11 @@ struct Connection {
 enum class Contents : std::uint8_t {
     Zeros,
     Whatever  ///< zeros, or what this client published in that memory before: for who writes every byte anyway
+};
+
+struct AllocateOptions {
+    Contents contents = Contents::Zeros;
+    std::optional<Access> access{};  ///< of the capsule that it is for; nothing: as the daemon has it
 };
 
 /// Writable shared memory of one capsule to be: one or more buffers. Made by Client::allocate, taken by
@@ -635,7 +647,7 @@ class Client {
     /// Ends its use: waits end with HURRAY_ERR_CLOSED, so do later calls that ask the daemon, publications end. Twice is fine.
     void close() { throw_if_failed(hurray_client_close(use())); }
 
-    /// Readable when dispatch has work. Borrowed. Clients with dispatch_by_caller only.
+    /// Readable when dispatch has work, or would throw at once. Borrowed. Clients with dispatch_by_caller only.
     int poll_fd() const {
         std::int32_t fd = -1;
         throw_if_failed(hurray_client_poll_fd(use(), &fd));
@@ -671,18 +683,18 @@ class Client {
 
     /// Shared memory for a dense row-major tensor.
     template <typename T>
-    Allocation allocate(std::vector<std::uint64_t> shape, Contents contents = Contents::Zeros) {
+    Allocation allocate(std::vector<std::uint64_t> shape, AllocateOptions options = {}) {
         DenseDescriptor tensor;
         tensor.element_type = client_detail::element_type_of<T>();
         tensor.shape = std::move(shape);
-        return allocate(tensor, contents);
+        return allocate(tensor, options);
     }
 
     /// Shared memory for any dense tensor.
-    Allocation allocate(const DenseDescriptor& tensor, Contents contents = Contents::Zeros) {
+    Allocation allocate(const DenseDescriptor& tensor, AllocateOptions options = {}) {
         std::vector<std::uint8_t> descriptor = tensor.encode();
         const std::uint64_t byte_size = tensor.byte_size != 0 ? tensor.byte_size : tensor.needed_byte_size();
-        Allocation allocation = allocate_buffers(std::span(&byte_size, 1), contents);
+        Allocation allocation = allocate_buffers(std::span(&byte_size, 1), options);
         allocation.descriptor_ = std::move(descriptor);
         if (tensor.layout == LayoutTag::RowMajor && tensor.strides.empty() && tensor.byte_offset == 0) {
             allocation.element_type_ = tensor.element_type;
@@ -691,14 +703,15 @@ class Client {
     }
 
     /// Shared memory: 1 to 255 buffers of these sizes, in bytes.
-    Allocation allocate_buffers(std::span<const std::uint64_t> byte_sizes, Contents contents = Contents::Zeros) {
+    Allocation allocate_buffers(std::span<const std::uint64_t> byte_sizes, AllocateOptions options = {}) {
         Allocation allocation;
-        HurrayAllocateOptions options{};
-        options.struct_size = sizeof options;
-        options.flags = contents == Contents::Whatever ? HURRAY_ALLOCATE_UNINITIALIZED : 0;
+        HurrayAllocateOptions c_options{};
+        c_options.struct_size = sizeof c_options;
+        c_options.flags = options.contents == Contents::Whatever ? HURRAY_ALLOCATE_UNINITIALIZED : 0;
+        c_options.access = client_detail::to_c(options.access);
         HurrayAllocation* made = nullptr;
         throw_if_failed(hurray_client_allocate(use(), byte_sizes.data(), static_cast<std::uint32_t>(byte_sizes.size()),
-                                               &options, &made));
+                                               &c_options, &made));
         allocation.handle_.reset(made);
         for (std::uint32_t i = 0; i < byte_sizes.size(); ++i) {
             void* data = nullptr;
@@ -954,6 +967,7 @@ class Client {
         c_options.struct_size = sizeof c_options;
         c_options.flags = flags | (options.tell_opened ? HURRAY_PUBLISH_TELL_OPENED : 0u);
         c_options.group = options.group;
+        c_options.access = client_detail::to_c(options.access);
         if (options.on_event) {
             listener = connection_->listeners.add(std::move(options.on_event));
             c_options.on_event = &client_detail::Listeners::trampoline;
