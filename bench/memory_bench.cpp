@@ -158,7 +158,7 @@ void measure_batch(int rounds) {
     const auto tensors = [&] {
         std::vector<hurray::Publication> made;
         for (const std::string& name : names) {
-            made.push_back({name, producer.allocate<std::uint8_t>({4096}, hurray::Contents::Whatever)});
+            made.push_back({name, producer.allocate<std::uint8_t>({4096}, {.contents = hurray::Contents::Whatever})});
         }
         return made;
     };

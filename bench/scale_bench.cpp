@@ -208,7 +208,7 @@ class Side {
                 samples->attach.push_back(attached - start);
             }
         }
-        auto allocation = prober_->allocate<std::uint8_t>({kTensorBytes}, hurray::Contents::Whatever);
+        auto allocation = prober_->allocate<std::uint8_t>({kTensorBytes}, {.contents = hurray::Contents::Whatever});
         const std::uint64_t allocated = bench::now_ns();
         prober_->publish("scale/prober", std::move(allocation));
         if (samples != nullptr) {

@@ -102,6 +102,10 @@ class Attaching {
         message.what = terms_.what;
         message.which = terms_.which;
         message.version = terms_.version;
+        if (const auto* name = std::get_if<std::string>(&terms_.what);
+            name != nullptr && session_->connection().epoch() > 1) {
+            message.last_seen = session_->seen().version_of(*name);
+        }
         call_.message = std::move(message);
         call_.options.lease = std::get<wire::Attach>(call_.message).lease;
         call_.options.timeout_ms = terms_.timeout_ms;
@@ -111,6 +115,7 @@ class Attaching {
             call_.options.timeout_ms = *terms_.timeout_ms > over ? *terms_.timeout_ms - over : 1;
         }
         standing_ = std::make_shared<Standing>();
+        standing_->number = call_.options.lease;
         call_.options.on_reply = [this](const wire::PacketMessage& answer, std::vector<UniqueFd>& fds,
                                         bool fds_missing) {
             // Before any later packet is read: one may say that the producer is gone, or name the same segments.
@@ -124,6 +129,8 @@ class Attaching {
         return &call_;
     }
     [[nodiscard]] bool has_result() const noexcept { return call_.result.has_value(); }
+    /// Whether the daemon went away, or is away, and the terms allow to wait for it.
+    [[nodiscard]] bool is_to_be_asked_again() const noexcept { return call_.is_lost && terms_.timeout_ms != 0U; }
     /// Whether this process had too few descriptors free for what came, with this grant or with one before it.
     [[nodiscard]] bool lacks_descriptors() const noexcept {
         return call_.lacks_descriptors || (!segments_ && segments_.error().limit_name == kNoDescriptors);
@@ -156,8 +163,8 @@ class Attaching {
             return fail(std::move(buffers.error()));
         }
         attachment.buffers = std::move(*buffers);
-        auto lease = std::make_unique<Lease>(session_, call_.options.lease, standing_, std::move(granted->name),
-                                             std::move(*segments_));
+        session_->seen().note(granted->name, granted->version);
+        auto lease = std::make_unique<Lease>(session_, standing_, std::move(granted->name), std::move(*segments_));
         is_booked_ = false;
         is_taken_ = true;
         HurrayTensorContext* context = nullptr;
@@ -177,12 +184,12 @@ class Attaching {
         return call_.result && *call_.result && std::holds_alternative<wire::AttachReply>((*call_.result)->message);
     }
     void give_back() noexcept {
-        if (std::exchange(is_booked_, false)) {
-            session_->leases().remove(*standing_);
-        }
         if (was_granted() && !is_taken_) {
             session_->connection().lease_opened();
-            session_->connection().release(call_.options.lease);
+            session_->connection().release({standing_->number, standing_->capsule});
+        }
+        if (std::exchange(is_booked_, false)) {  // after that, as a Lease does
+            session_->leases().remove(*standing_);
         }
     }
 
@@ -197,19 +204,40 @@ class Attaching {
     bool is_taken_ = false;
 };
 
+std::chrono::milliseconds since(Clock::time_point begin) {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin);
+}
+
+Deadline deadline_of(Clock::time_point begin, const AttachTerms& terms) {
+    constexpr std::uint64_t kForEverMs = 1ULL << 40;  // as good as, and adding it to a time does not overflow
+    if (!terms.timeout_ms || *terms.timeout_ms > kForEverMs) {
+        return std::nullopt;
+    }
+    return begin + std::chrono::milliseconds(*terms.timeout_ms);
+}
+
 }  // namespace
 
 Result<Attachment> attach(const std::shared_ptr<Session>& session, const AttachTerms& terms) {
-    const Settling settling(*session);  // after all below have let go
-    Attaching attaching(session, terms);
-    if (auto checked = attaching.check(); !checked) {
-        return fail(std::move(checked.error()));
+    Connection& connection = session->connection();
+    const auto begin = Clock::now();
+    for (;;) {
+        const Settling settling(*session);  // after all below have let go
+        Attaching attaching(session, terms);
+        if (auto checked = attaching.check(); !checked) {
+            return fail(std::move(checked.error()));
+        }
+        Connection::Call* const call = attaching.ask(since(begin));
+        if (auto called = connection.call_many(std::span(&call, 1), Connection::OnRefusal::GoOn); !called) {
+            return fail(std::move(called.error()));
+        }
+        if (!attaching.is_to_be_asked_again()) {
+            return attaching.finish();
+        }
+        if (auto back = connection.wait_up(deadline_of(begin, terms)); !back) {
+            return fail(std::move(back.error()));
+        }
     }
-    Connection::Call* const call = attaching.ask({});
-    if (auto called = session->connection().call_many(std::span(&call, 1), Connection::OnRefusal::GoOn); !called) {
-        return fail(std::move(called.error()));
-    }
-    return attaching.finish();
 }
 
 ManyResult<std::vector<Attachment>> attach_many(const std::shared_ptr<Session>& session,
@@ -230,7 +258,7 @@ ManyResult<std::vector<Attachment>> attach_many(const std::shared_ptr<Session>& 
     while (attachments.size() < terms.size()) {
         const Settling settling(*session);  // after all below have let go
         const std::size_t first = attachments.size();
-        const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin);
+        const auto waited = since(begin);
         std::deque<Attaching> attaching;
         std::vector<Connection::Call*> calls;
         for (std::size_t i = first; i < terms.size() && calls.size() < window; ++i) {
@@ -247,6 +275,12 @@ ManyResult<std::vector<Attachment>> attach_many(const std::shared_ptr<Session>& 
         for (std::size_t i = 0; i < attaching.size() && attaching[i].has_result(); ++i) {
             if (window > 1 && attaching[i].lacks_descriptors()) {
                 window /= 2;  // it and those behind it are asked for again, fewer at a time
+                break;
+            }
+            if (attaching[i].is_to_be_asked_again()) {  // likewise, when the daemon is back
+                if (auto back = session->connection().wait_up(deadline_of(begin, terms[first + i])); !back) {
+                    return fail_at(first + i, std::move(back.error()));
+                }
                 break;
             }
             auto attachment = attaching[i].finish();

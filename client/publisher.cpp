@@ -1,8 +1,10 @@
 #include "client/publisher.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <deque>
+#include <iterator>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -95,12 +97,15 @@ class Publisher::Publishing {
     /// Checks all of it, and books it: what the daemon says of it may be read by another thread. To be sent now.
     /// Fails: as publish, without the daemon's part.
     [[nodiscard]] Result<Connection::Call*> ask();
+    /// Waits for the daemon and has it published there, for as long as that fails because the daemon is away and the terms allow it.
+    void insist();
     [[nodiscard]] bool has_result() const noexcept { return call_.result.has_value(); }
     /// Takes it off the books if it was not published. The result is there.
     [[nodiscard]] Result<Published> finish();
 
   private:
     [[nodiscard]] Result<void> check() const;
+    void name_segment(std::uint64_t epoch);
     void note_answer(const wire::PublishReply& answer);
     void unbook() noexcept {
         allocation_.is_on_its_way = false;
@@ -114,8 +119,10 @@ class Publisher::Publishing {
     const std::span<const std::uint8_t> descriptor_;
     Allocation& allocation_;
     const PublishTerms& terms_;
+    const Clock::time_point begin_ = Clock::now();
     std::shared_ptr<Block> block_;  ///< null if it has no byte
     int fd_ = -1;
+    bool was_sent_before_ = false;  ///< to a daemon that did not answer
     Published published_;
     bool is_booked_ = false;
     Connection::Call call_;
@@ -180,16 +187,7 @@ Result<Connection::Call*> Publisher::Publishing::ask() {
     call_.options.interruptible =
         false;  // answered at once; giving up in between would leave it open who owns the memory
     if (holds_bytes) {
-        // Whose first publish is without its answer yet is brought by others as well: the daemon sees that it is one file.
         block_ = allocation_.block();
-        const ProducerSegment& segment = block_->segment();
-        const bool is_known = segment.is_known;
-        message.segments.push_back({segment.number, !is_known, wire::Memory::Reusable, segment.memory->size(),
-                                    is_known ? 0 : segment.reservation});
-        if (!is_known) {
-            fd_ = segment.memory->fd();
-            call_.options.fds = std::span(&fd_, 1);
-        }
     }
     call_.message = std::move(message);
     call_.options.on_reply = [this](const wire::PacketMessage& reply, std::vector<UniqueFd>& /*fds*/,
@@ -198,22 +196,66 @@ Result<Connection::Call*> Publisher::Publishing::ask() {
             note_answer(*answer);
         }
     };
+    name_segment(connection_.epoch());
     {
-        PublishTerms booked = terms_;
-        booked.access = allocation_.access();
+        Capsule capsule;
+        capsule.id = published_.capsule;
+        capsule.terms = terms_;
+        capsule.terms.access = allocation_.access();
+        capsule.byte_size = published_.byte_size;
+        capsule.block = block_;
+        capsule.message = std::get<wire::Publish>(call_.message);
+        capsule.sent_in = call_.options.epoch;
         const std::lock_guard lock(publisher_.mutex_);
-        publisher_.capsules_.emplace(
-            *id, Capsule{published_.capsule, std::move(booked), false, 0, published_.byte_size, false, block_, {}});
+        publisher_.capsules_.emplace(*id, std::move(capsule));
     }
     is_booked_ = true;
     allocation_.is_on_its_way = true;
     return &call_;
 }
 
+/// Says which segment it lies in, for the daemon of that epoch.
+void Publisher::Publishing::name_segment(std::uint64_t epoch) {
+    call_.options.epoch = epoch;
+    if (block_ == nullptr) {
+        return;
+    }
+    // Whose first publish is without its answer yet is brought by others as well: the daemon sees that it is one file.
+    const ProducerSegment& segment = block_->segment();
+    const bool is_known = segment.known_in == epoch;
+    const bool is_reserved = !is_known && segment.reserved_in == epoch;
+    std::get<wire::Publish>(call_.message).segments = {{segment.number, !is_known, wire::Memory::Reusable,
+                                                        segment.memory->size(), is_reserved ? segment.reservation : 0}};
+    fd_ = segment.memory->fd();
+    call_.options.fds = std::span(&fd_, is_known ? 0 : 1);
+}
+
+void Publisher::Publishing::insist() {
+    while (call_.is_lost && terms_.group == 0) {
+        was_sent_before_ = was_sent_before_ || call_.was_sent;
+        // What was sent may have been published, so it is sent again however long that takes.
+        Deadline deadline;
+        if (!was_sent_before_ && terms_.timeout_ms) {
+            deadline = begin_ + std::chrono::milliseconds(*terms_.timeout_ms);
+        }
+        if (auto back = connection_.wait_up(deadline); !back) {
+            call_.result = fail(std::move(back.error()));
+            return;
+        }
+        call_.result.reset();
+        call_.was_sent = call_.is_lost = false;
+        name_segment(connection_.epoch());
+        Connection::Call* const call = &call_;
+        if (auto called = connection_.call_many(std::span(&call, 1), Connection::OnRefusal::GoOn); !called) {
+            call_.result = fail(std::move(called.error()));
+        }
+    }
+}
+
 /// On the thread that reads, before anything of the capsule's end is read.
 void Publisher::Publishing::note_answer(const wire::PublishReply& answer) {
     if (block_ != nullptr) {
-        block_->segment().is_known = true;
+        block_->segment().known_in = call_.options.epoch;
     }
     const wire::Id16& id = published_.capsule.id;
     const std::lock_guard lock(publisher_.mutex_);
@@ -237,7 +279,9 @@ Result<Publisher::Published> Publisher::Publishing::finish() {
     if (reply) {
         return fail(Errc::Protocol, "hurrayd answered a publish with something else");
     }
-    allocation_.maybe_published = reply.error().code == Errc::ConnectionLost || reply.error().code == Errc::Closed;
+    const Errc why = reply.error().code;
+    allocation_.maybe_published =
+        was_sent_before_ || (call_.was_sent && (why == Errc::ConnectionLost || why == Errc::Closed));
     if (allocation_.maybe_published) {
         if (block_ != nullptr) {
             block_->spoil();
@@ -257,6 +301,7 @@ Result<Publisher::Published> Publisher::publish(Connection& connection, std::spa
     if (auto called = connection.call_many(std::span(&*call, 1), Connection::OnRefusal::GoOn); !called) {
         return fail(std::move(called.error()));
     }
+    publishing.insist();
     return publishing.finish();
 }
 
@@ -281,6 +326,9 @@ void Publisher::publish_many(Connection& connection, std::span<const ToPublish> 
             std::size_t answered = 0;
             for (; !window.empty() && (!called || window.front().second.has_result()); ++answered) {
                 auto& [index, publishing] = window.front();
+                if (called) {
+                    publishing.insist();
+                }
                 done(index, called ? publishing.finish() : fail(called.error()));
                 window.pop_front();
             }
@@ -391,28 +439,53 @@ void Publisher::on_lease(const wire::LeaseEvent& event, std::vector<Notice>& not
     }
 }
 
-void Publisher::on_retired(const wire::Retired& event) { withdrawn(event.capsule); }
+void Publisher::on_retired(const wire::Retired& event) { (void)set_retired(event.capsule, true); }
 
-void Publisher::withdrawn(const wire::CapsuleId& capsule) {
+/// Whether it is one of this session's.
+bool Publisher::set_retired(const wire::CapsuleId& capsule, bool retired) {
     const std::lock_guard lock(mutex_);
-    if (const auto found = capsules_.find(capsule.id); found != capsules_.end()) {
-        found->second.retired = true;
+    const auto found = capsules_.find(capsule.id);
+    if (found == capsules_.end() || found->second.id != capsule) {
+        return false;
     }
+    found->second.retired = retired;
+    return true;
+}
+
+Result<void> Publisher::withdraw(Connection& connection, const wire::CapsuleId& capsule) {
+    const bool is_own = set_retired(capsule, true);  // before it is sent: the daemon may go away before it answers
+    Connection::Call call(wire::Withdraw{capsule}, {});
+    Connection::Call* const one = &call;
+    if (auto called = connection.call_many(std::span(&one, 1), Connection::OnRefusal::GoOn); !called) {
+        return fail(std::move(called.error()));
+    }
+    if (*call.result || (call.is_lost && is_own)) {
+        return {};
+    }
+    if (is_own && !call.was_sent) {
+        (void)set_retired(capsule, false);
+    }
+    return fail(std::move(call.result->error()));
+}
+
+/// One that is open is lost now.
+void Publisher::close(Capsule& capsule, const wire::LeaseId& lease, std::vector<Notice>& notices) {
+    capsule.open.erase(lease);
+    if (capsule.terms.on_event == nullptr) {
+        return;
+    }
+    EventRecord record{HURRAY_EVENT_LEASE_LOST, 0, HURRAY_OK, capsule.id, capsule.version, capsule.open.size(),
+                       capsule.terms.name};
+    notices.push_back([tell = capsule.terms.on_event, context = capsule.terms.context, record = std::move(record)] {
+        record.tell(tell, context);
+        return true;
+    });
 }
 
 /// Whatever is still open is lost now.
 void Publisher::close_all(Capsule& capsule, std::vector<Notice>& notices) {
     while (!capsule.open.empty()) {
-        capsule.open.erase(capsule.open.begin());
-        if (capsule.terms.on_event == nullptr) {
-            continue;
-        }
-        EventRecord record{HURRAY_EVENT_LEASE_LOST, 0, HURRAY_OK, capsule.id, capsule.version, capsule.open.size(),
-                           capsule.terms.name};
-        notices.push_back([tell = capsule.terms.on_event, context = capsule.terms.context, record = std::move(record)] {
-            record.tell(tell, context);
-            return true;
-        });
+        close(capsule, wire::LeaseId(*capsule.open.begin()), notices);
     }
 }
 
@@ -455,7 +528,108 @@ void Publisher::end(Capsule&& capsule, bool reusable, std::vector<Notice>& notic
     });
 }
 
-void Publisher::on_ended(const wire::Ended& event, std::vector<Notice>& notices) {
+/// Leases of before that nobody has claimed are lost.
+void Publisher::on_window_closed(const wire::WindowClosed& event, std::vector<Notice>& notices) {
+    const std::lock_guard lock(mutex_);
+    const auto found = capsules_.find(event.capsule.id);
+    if (found == capsules_.end()) {
+        return;
+    }
+    Capsule& capsule = found->second;
+    capsule.confirmed.insert(event.open.begin(), event.open.end());
+    if (event.more) {
+        return;
+    }
+    const auto confirmed = std::exchange(capsule.confirmed, {});
+    std::vector<wire::LeaseId> lost;
+    std::set_difference(capsule.open.begin(), capsule.open.end(), confirmed.begin(), confirmed.end(),
+                        std::back_inserter(lost));
+    capsule.lost_some = capsule.lost_some || !lost.empty();
+    for (const wire::LeaseId& lease : lost) {
+        close(capsule, lease, notices);
+    }
+}
+
+Result<void> Publisher::offer_again(Connection& connection, std::vector<Notice>& notices) {
+    std::vector<wire::Id16> staged;
+    std::vector<std::pair<std::uint64_t, wire::Id16>> offers;  // by version, so that the newest comes last
+    {
+        const std::lock_guard lock(mutex_);
+        groups_.clear();
+        for (const auto& [id, capsule] : capsules_) {
+            if (!capsule.answered) {
+                continue;  // whoever waits for the answer sends it again
+            }
+            if (capsule.version == 0) {
+                staged.push_back(id);  // its group is gone, or was committed and nobody said with which versions
+            } else {
+                offers.emplace_back(capsule.version, id);
+            }
+        }
+    }
+    for (const wire::Id16& id : staged) {
+        end_refused(id, notices);
+    }
+    std::sort(offers.begin(), offers.end());
+    const std::uint64_t epoch = connection.epoch();
+    for (const auto& [version, id] : offers) {
+        Connection::CallOptions options;
+        options.interruptible = false;
+        options.epoch = epoch;
+        wire::Publish message;
+        std::shared_ptr<Block> block;
+        {
+            const std::lock_guard lock(mutex_);
+            const auto found = capsules_.find(id);
+            if (found == capsules_.end()) {
+                continue;
+            }
+            message = found->second.message;
+            message.retired = found->second.retired;
+            block = found->second.block;
+        }
+        message.version = version;
+        message.group = 0;
+        int fd = -1;
+        if (block != nullptr) {
+            fd = block->segment().memory->fd();
+            options.fds = std::span(&fd, 1);
+        }
+        for (wire::Segment& segment : message.segments) {
+            segment.carries_fd = true;
+            segment.reservation = 0;
+        }
+        options.on_reply = [&block, epoch](const wire::PacketMessage& reply, std::vector<UniqueFd>&, bool) {
+            if (block != nullptr && std::holds_alternative<wire::PublishReply>(reply)) {
+                block->segment().known_in = epoch;
+            }
+        };
+        const auto reply = connection.call(std::move(message), options);
+        if (reply) {
+            continue;
+        }
+        if (reply.error().code == Errc::ConnectionLost || connection.has_ended()) {
+            return fail(reply.error());
+        }
+        end_refused(id, notices);
+    }
+    return {};
+}
+
+/// The daemon of this life does not know it, and won't: whoever has it may go on reading.
+void Publisher::end_refused(const wire::Id16& id, std::vector<Notice>& notices) {
+    Capsules::node_type node;
+    {
+        const std::lock_guard lock(mutex_);
+        node = capsules_.extract(id);
+    }
+    if (!node.empty()) {
+        close_all(node.mapped(), notices);
+        end(std::move(node.mapped()), false, notices);
+    }
+}
+
+void Publisher::on_ended(const wire::Ended& event, std::uint64_t epoch, std::vector<Notice>& notices) {
     Capsules::node_type node;
     {
         const std::lock_guard lock(mutex_);
@@ -468,9 +642,10 @@ void Publisher::on_ended(const wire::Ended& event, std::vector<Notice>& notices)
             std::erase(group->second, event.capsule.id);  // withdrawn while it was staged
         }
     }
-    const bool all_released = node.mapped().open.empty();
+    // An earlier life may have granted what nobody has claimed: a consumer that was stopped meanwhile may still be reading.
+    const bool is_ours_alone = node.mapped().open.empty() && !node.mapped().lost_some && node.mapped().sent_in == epoch;
     close_all(node.mapped(), notices);
-    end(std::move(node.mapped()), event.reusable && all_released, notices);
+    end(std::move(node.mapped()), event.reusable && is_ours_alone, notices);
 }
 
 void Publisher::on_connection_lost(std::vector<Notice>& notices) {

@@ -55,6 +55,14 @@ std::uint64_t steady_ms() {
     return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
 }
 
+/// When the resume window of a life that starts now ends.
+std::optional<std::uint64_t> window_end_ms(const ServerLimits& limits) {
+    if (limits.resume_window.count() == 0) {
+        return std::nullopt;
+    }
+    return steady_ms() + static_cast<std::uint64_t>(std::chrono::milliseconds(limits.resume_window).count());
+}
+
 std::uint64_t realtime_ns() {
     const auto now = std::chrono::system_clock::now().time_since_epoch();
     return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
@@ -221,7 +229,7 @@ Server::Server(asio::io_context& io, Endpoint endpoint, const ServerLimits& limi
       closer_([this, &io](std::uint64_t ticket) { asio::post(io, [this, ticket] { resume({ticket}); }); }),
       segments_(closer_),
       budget_(segments_, closer_),
-      registry_(realtime_ns(), limits.of_user, limits.default_mode),
+      registry_(realtime_ns(), limits.of_user, limits.default_mode, window_end_ms(limits)),
       outbound_(segments_, *this, {.unread_fds = limits.unread_descriptors, .all_unread_fds = budget_.limit() / 2}),
       dispatcher_(registry_, segments_, budget_, instance, steady_ms()),
       reader_(kBurst) {
@@ -589,7 +597,7 @@ void Server::finish_step() {
         pump_snapshots();
         end_broken();
     }
-    if ((registry_.has_endings() || registry_.has_announcements()) && !rest_posted_) {
+    if ((registry_.has_endings() || registry_.has_announcements() || registry_.has_window_rest()) && !rest_posted_) {
         post_rest();
     }
     if (outbound_.has_refused() && !retry_armed_) {
@@ -644,6 +652,7 @@ void Server::post_rest() {
         if (!stopped_) {
             registry_.continue_announcements(outbox_);
             registry_.continue_endings(outbox_);
+            registry_.continue_window_close(outbox_);
             deliver();
             finish_step();
         }

@@ -48,6 +48,8 @@ struct ServerLimits {
     std::uint64_t unread_descriptors = 256;
     /// Of a capsule that is published without one.
     std::uint32_t default_mode = Registry::kDefaultMode;
+    /// For how long clients of a former life may bring back what it knew; 0: they may not.
+    std::chrono::seconds resume_window{30};
 };
 
 /// Listens, accepts, owns the sessions and everything that they share; turns what comes in into calls of the dispatcher, and

@@ -51,6 +51,11 @@ Result<PublishTerms> read_terms(const char* name, const HurrayPublishOptions& op
             return fail_field(Errc::InvalidArgument, "name", "is empty; null publishes without a name");
         }
     }
+    auto timeout = read_timeout(options.timeout_ms, "options->timeout_ms");
+    if (!timeout) {
+        return fail(std::move(timeout.error()));
+    }
+    terms.timeout_ms = *timeout;
     terms.group = options.group;
     terms.tell_opened = (options.flags & HURRAY_PUBLISH_TELL_OPENED) != 0;
     terms.on_event = options.on_event;
@@ -379,13 +384,7 @@ HurrayStatus hurray_client_withdraw(HurrayClient* client, const HurrayCapsuleId*
             return missing("capsule");
         }
         Session& session = *client->session;
-        const wire::CapsuleId id = from_c(*capsule);
-        const auto reply = session.connection().call(wire::Withdraw{id}, {});
-        if (!reply) {
-            return fail(reply.error());
-        }
-        session.publisher().withdrawn(id);
-        return {};
+        return session.publisher().withdraw(session.connection(), from_c(*capsule));
     });
 }
 

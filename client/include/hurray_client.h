@@ -114,6 +114,8 @@ typedef enum HurrayEventKind {
 } HurrayEventKind;
 
 #define HURRAY_EVENT_FLAG_REUSABLE 0x1u /* ENDED: nobody can be reading the memory any more */
+#define HURRAY_EVENT_FLAG_AWAY \
+    0x2u /* CONNECTION, with HURRAY_ERR_CONNECTION_LOST: the daemon is away, the client tries to reach it again */
 
 typedef struct HurrayEvent {
     uint32_t struct_size;
@@ -137,6 +139,7 @@ typedef int32_t (*HurrayListFn)(const HurrayCapsuleInfo *capsule, void *context)
 /* Callbacks run in hurray_client_dispatch only. Nothing is read of the connection then but in that and in other calls: a client
  * that makes none for seconds, while events for it pile up, holds others up, and the daemon cuts it. */
 #define HURRAY_CONNECT_DISPATCH_BY_CALLER 0x1u
+#define HURRAY_CONNECT_NO_RECONNECT 0x2u /* the end of the connection is final */
 
 typedef struct HurrayConnectOptions {
     uint32_t struct_size;
@@ -145,7 +148,7 @@ typedef struct HurrayConnectOptions {
     const char *client_name; /* a label for people, up to 64 bytes; null: the program's name */
     int64_t timeout_ms;   /* C2: how long to keep trying while nobody listens, and to wait for the daemon's answer once
                                 somebody does. Default 0: one try, and 5 s for the answer */
-    int64_t reconnect_ms; /* not supported yet: must be 0 */
+    int64_t reconnect_ms; /* for how long to try, each time that the daemon goes away. Default 0, and -1: for ever */
     HurrayEventFn on_event;          /* may be null */
     HurrayInterruptedFn interrupted; /* may be null */
     void *context;                   /* of both */
@@ -188,7 +191,8 @@ HURRAY_API HurrayStatus hurray_client_dispatch(HurrayClient *client, int64_t tim
  *
  * uses     what each thing amounts to, for this user (root: every user): name, uid, used, limit (0: none)
  * writing  segments that are reserved and not published yet: uid, pid, bytes, age_ms
- * client   capsules, their bytes, leases, and "memory", what was allocated here: segments, bytes (in use and waiting to be
+ * client   capsules, their bytes, leases; "connection": state ("up", or "away": then uses and writing are empty, daemon_version is "") and reconnects,
+ *          how often it was made anew; and "memory", what was allocated here: segments, bytes (in use and waiting to be
  *          used again); idle_segments, idle_bytes (of those, waiting) and their limits idle_segments_limit, idle_bytes_limit, idle_ms_limit;
  *          arenas, arena_bytes (segments that small buffers share), arena_live_bytes (in use), arena_retired_bytes (never used again, since a
  *          lease was lost); segments_made, blocks_reused (since the client connected); and "mappings", what was attached: segments,
@@ -258,6 +262,8 @@ typedef struct HurrayPublishOptions {
     int64_t linger_ms;      /* not supported yet: must be 0 */
     HurrayEventFn on_event; /* events of this capsule; may be null */
     void *context;
+    int64_t
+        timeout_ms; /* C2: how long to wait while the daemon is away. Default 0: HURRAY_ERR_CONNECTION_LOST at once */
 } HurrayPublishOptions;
 
 /* Publishes an allocation under `name`, without a copy: buffer i of the allocation is entry i of the descriptor's buffer

@@ -227,7 +227,7 @@ TEST_F(Batch, HundredThousandTensorsOfGroupsAreAttachedInOneConsumerWithFewMappi
         Group group = producer.begin_group();
         std::vector<Publication> members;
         for (std::size_t i = 0; i < kMembers; ++i) {
-            Allocation allocation = producer.allocate<std::uint32_t>({1024}, Contents::Whatever);
+            Allocation allocation = producer.allocate<std::uint32_t>({1024}, {.contents = Contents::Whatever});
             allocation.elements<std::uint32_t>()[g % 1024] = static_cast<std::uint32_t>(g * kMembers + i);
             members.push_back({std::to_string(g) + "/" + std::to_string(i),
                                std::move(allocation),

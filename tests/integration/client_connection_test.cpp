@@ -27,6 +27,8 @@ class SlowSink final : public EventSink {
     void on_event(wire::PacketMessage&& /*event*/, std::vector<Notice>& /*notices*/) override {}
     void on_late_grant(const wire::AttachReply& /*grant*/, std::vector<UniqueFd>&& /*fds*/, bool /*missing*/) override {
     }
+    void on_away(const Error& /*reason*/, std::vector<Notice>& /*notices*/) override {}
+    Result<void> on_back(bool /*is_same_life*/, std::vector<Notice>& /*notices*/) override { return {}; }
     void on_end(const Error& /*reason*/, std::vector<Notice>& notices) override {
         entered.set_value();
         go_on.get_future().wait();
@@ -45,8 +47,8 @@ class SlowSink final : public EventSink {
 class ClientConnection : public testing::Test {
   protected:
     void SetUp() override {
-        auto opened =
-            Connection::open({{daemon_.socket_path()}, true}, Clock::now() + 60s, {"test", Clock::now() + 60s}, {});
+        auto opened = Connection::open({{daemon_.socket_path()}, true}, Clock::now() + 60s,
+                                       {"test", Clock::now() + 60s, false}, {});
         ASSERT_TRUE(opened) << opened.error().message;
         connection_ = std::move(*opened);
         connection_->set_sink(&sink_);

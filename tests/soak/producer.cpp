@@ -263,10 +263,10 @@ class Producer {
 
     Allocation allocate(std::uint64_t bytes) {
         const auto contents = one_in(random_, 2) ? Contents::Zeros : Contents::Whatever;
-        Allocation allocation = client_->allocate<std::uint8_t>({bytes}, contents);
+        Allocation allocation = client_->allocate<std::uint8_t>({bytes}, {.contents = contents});
         if (one_in(random_, 16)) {  // given back unpublished, written
             write_stamp(allocation.buffer(), random_());
-            allocation = client_->allocate<std::uint8_t>({bytes}, contents);
+            allocation = client_->allocate<std::uint8_t>({bytes}, {.contents = contents});
         }
         const std::span<const std::byte> buffer = allocation.buffer();
         if (contents == Contents::Zeros) {

@@ -178,6 +178,11 @@ class Client:
     def __exit__(self, *exc: object) -> None: ...
 
 def connect(
-    address: str | os.PathLike[str] | None = None, *, timeout: float | None = 0.0, name: str | None = None
+    address: str | os.PathLike[str] | None = None,
+    *,
+    timeout: float | None = 0.0,
+    name: str | None = None,
+    reconnect: float | None = None,
+    on_connection: Callable[[str], object] | None = None,
 ) -> Client: ...
 def hold(stop: threading.Event | None = None) -> None: ...

@@ -71,14 +71,18 @@ class Capsule(NamedTuple):
     access: Access
 
 
-def connect(address=None, *, timeout=0.0, name=None) -> Client:
+def connect(address=None, *, timeout=0.0, name=None, reconnect=None, on_connection=None) -> Client:
     """Connect to the daemon.
 
     Without `address` (the path of its socket): $HURRAY_SOCKET, else the user's own daemon, else the system's. `timeout`
     says how many seconds to keep trying while no daemon listens: 0 tries once, None for ever. `name` is a label that
     people see in the daemon's listings.
+
+    When the daemon is restarted, the client reconnects and brings back what was published and attached; `reconnect` says for how many
+    seconds it tries each time: None for ever, 0 not at all. `on_connection`, if given, is called on a thread of the client's with "away",
+    then "back", or with "lost" when it is over.
     """
-    return Client(address, timeout=timeout, name=name)
+    return Client(address, timeout=timeout, name=name, reconnect=reconnect, on_connection=on_connection)
 
 
 def hold(stop=None) -> None:
@@ -302,24 +306,27 @@ class Watch:
 class Client:
     """One connection to the daemon. Any thread may use it at any time. A context manager: leaving it closes it."""
 
-    def __init__(self, address=None, *, timeout=0.0, name=None):
+    def __init__(self, address=None, *, timeout=0.0, name=None, reconnect=None, on_connection=None):
         self._watches: weakref.WeakSet[Watch] = weakref.WeakSet()
         self._publications: weakref.WeakSet[_PublicationState] = weakref.WeakSet()
         self._lock = threading.RLock()  # of the two sets; a finalizer may close the client at any allocation
         self._gone = threading.Event()  # closed, or the connection has ended
         this = weakref.ref(self)
 
-        def on_connection(status):
+        def on_change(state):
             client = this()
-            if client is not None and status != 0:
+            if client is not None and state == "lost":
                 client._wake_all()
+            if on_connection is not None:
+                on_connection(state)
 
         if address is not None:
             address = _text("address", os.fspath(address))
             if not address:
                 raise InvalidArgumentError("address is empty: give the path of the daemon's socket, or None to look for it")
         name = None if name is None else _text("name", name)
-        self._core = _hurray.Client(address, name, _milliseconds(timeout), on_connection)
+        reconnect_ms = _milliseconds(reconnect)
+        self._core = _hurray.Client(address, name, _milliseconds(timeout), reconnect_ms, on_change)
 
     # -- Producing ----------------------------------------------------------------------------------------------------
 

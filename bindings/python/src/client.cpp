@@ -64,7 +64,9 @@ void on_client_event(const HurrayEvent* event, void* context) noexcept {
     call_python([&] {
         const nb::object callable = static_cast<ClientState*>(context)->on_connection;
         if (callable.is_valid()) {
-            callable(event->status);
+            callable(event->status == HURRAY_OK                     ? "back"
+                     : (event->flags & HURRAY_EVENT_FLAG_AWAY) != 0 ? "away"
+                                                                    : "lost");
         }
     });
 }
@@ -220,7 +222,7 @@ AllocationHandle Allocation::take(const std::shared_ptr<ClientState>& client) {
 // ---- Client ---------------------------------------------------------------------------------------------------------
 
 Client::Client(const std::optional<std::string>& address, const std::optional<std::string>& client_name,
-               std::int64_t timeout_ms, nb::object on_connection)
+               std::int64_t timeout_ms, std::int64_t reconnect_ms, nb::object on_connection)
     : state_(ClientState::make()) {
     state_->on_connection = std::move(on_connection);
     HurrayConnectOptions options{};
@@ -228,6 +230,8 @@ Client::Client(const std::optional<std::string>& address, const std::optional<st
     options.address = c_str(address);
     options.client_name = c_str(client_name);
     options.timeout_ms = timeout_ms;
+    options.flags = reconnect_ms == 0 ? HURRAY_CONNECT_NO_RECONNECT : 0;
+    options.reconnect_ms = reconnect_ms;
     options.on_event = on_client_event;
     options.interrupted = on_interrupt;
     options.context = state_.get();
@@ -273,7 +277,8 @@ std::unique_ptr<Allocation> Client::allocate(std::uint64_t byte_size, bool zeroe
 }
 
 Published Client::publish(const std::optional<std::string>& name, const Dense& dense, Allocation& allocation,
-                          nb::object on_event, std::pair<bool, bool> wanted, std::uint64_t group, const Access& access) {
+                          nb::object on_event, std::pair<bool, bool> wanted, std::uint64_t group,
+                          const Access& access) {
     const std::shared_ptr<ClientState> state = use();
     const std::vector<std::uint8_t> descriptor = encode(dense);
     HurrayAllocation* handle = allocation.take(state).release();  // no second thread can publish it meanwhile
@@ -293,8 +298,8 @@ Published Client::publish(const std::optional<std::string>& name, const Dense& d
 }
 
 Published Client::publish_copy(const std::optional<std::string>& name, const Dense& dense, std::uintptr_t address,
-                               std::uint64_t byte_size, nb::object on_event, std::pair<bool, bool> wanted, std::uint64_t group,
-                               const Access& access) {
+                               std::uint64_t byte_size, nb::object on_event, std::pair<bool, bool> wanted,
+                               std::uint64_t group, const Access& access) {
     const std::shared_ptr<ClientState> state = use();
     const std::vector<std::uint8_t> descriptor = encode(dense);
     const BufferList buffers = wrap(address, byte_size);
@@ -666,8 +671,9 @@ void bind_client(nb::module_& module) {
              nb::arg("address"), nb::arg("byte_size"), nb::arg("on_event").none());
 
     nb::class_<Client>(module, "Client", nb::type_slots(client_slots), nb::is_weak_referenceable())
-        .def(nb::init<const std::optional<std::string>&, const std::optional<std::string>&, std::int64_t, nb::object>(),
-             nb::arg("address").none(), nb::arg("client_name").none(), nb::arg("timeout_ms"),
+        .def(nb::init<const std::optional<std::string>&, const std::optional<std::string>&, std::int64_t, std::int64_t,
+                      nb::object>(),
+             nb::arg("address").none(), nb::arg("client_name").none(), nb::arg("timeout_ms"), nb::arg("reconnect_ms"),
              nb::arg("on_connection").none())
         .def("close", &Client::close)
         .def_prop_ro("closed", &Client::closed)

@@ -97,7 +97,7 @@ using Access = std::optional<std::pair<std::uint32_t, std::uint32_t>>;  // gid, 
 class Client {
   public:
     Client(const std::optional<std::string>& address, const std::optional<std::string>& client_name,
-           std::int64_t timeout_ms, nb::object on_connection);
+           std::int64_t timeout_ms, std::int64_t reconnect_ms, nb::object on_connection);
 
     void close();
     [[nodiscard]] bool closed() const { return state_ == nullptr; }
@@ -106,8 +106,8 @@ class Client {
     Published publish(const std::optional<std::string>& name, const Dense& dense, Allocation& allocation,
                       nb::object on_event, std::pair<bool, bool> wanted, std::uint64_t group, const Access& access);
     Published publish_copy(const std::optional<std::string>& name, const Dense& dense, std::uintptr_t address,
-                           std::uint64_t byte_size, nb::object on_event, std::pair<bool, bool> wanted, std::uint64_t group,
-                           const Access& access);
+                           std::uint64_t byte_size, nb::object on_event, std::pair<bool, bool> wanted,
+                           std::uint64_t group, const Access& access);
     /// One of several.
     struct ToPublish {
         std::optional<std::string> name;

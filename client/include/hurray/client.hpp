@@ -96,6 +96,7 @@ struct CapsuleInfo {
 struct Event {
     std::uint32_t kind = 0;  ///< HURRAY_EVENT_*; be ready for kinds that are newer than this header
     bool reusable = false;   ///< HURRAY_EVENT_ENDED: nobody can be reading the memory any more
+    bool away = false;       ///< HURRAY_EVENT_CONNECTION: the daemon is away, the client tries to reach it again
     HurrayStatus status = HURRAY_OK;
     CapsuleId capsule;
     std::uint64_t version = 0;
@@ -112,7 +113,10 @@ struct ConnectOptions {
     std::string client_name{};  ///< a label for people; empty: the program's name
     /// How long to keep trying while nobody listens, and to wait for an answer once somebody does; zero: one try and 5 s.
     std::chrono::milliseconds timeout{0};
-    bool dispatch_by_caller = false;      ///< callbacks run in Client::dispatch only
+    bool dispatch_by_caller = false;  ///< callbacks run in Client::dispatch only
+    /// When the daemon goes away, to try to reach it again, each time for as long as this; zero: for ever. False: the end is final.
+    bool reconnects = true;
+    std::chrono::milliseconds reconnect_time{0};
     EventFunction on_event{};             ///< HURRAY_EVENT_CONNECTION; may be empty
     std::function<bool()> interrupted{};  ///< asked when a signal interrupts a wait: true ends it. May be empty
 };
@@ -124,6 +128,7 @@ struct PublishOptions {
     std::uint64_t group = 0;   ///< Group::number(): there once that is committed. 0: at once
     /// Of publish_copy. Of allocated memory what it was allocated for, or nothing: then it is that.
     std::optional<Access> access{};
+    std::chrono::milliseconds timeout{0};  ///< how long to wait while the daemon is away
 };
 
 /// When the pages of memory that is mapped for the first time come: as the library thinks best, all at once, or as they are read.
@@ -186,6 +191,7 @@ inline CapsuleInfo from_c(const HurrayCapsuleInfo& info) {
 inline Event from_c(const HurrayEvent& event) {
     return Event{event.kind,
                  (event.flags & HURRAY_EVENT_FLAG_REUSABLE) != 0,
+                 (event.flags & HURRAY_EVENT_FLAG_AWAY) != 0,
                  event.status,
                  from_c(event.capsule),
                  event.version,
@@ -630,10 +636,12 @@ class Client {
         connection.interrupted = std::move(options.interrupted);
         HurrayConnectOptions c_options{};
         c_options.struct_size = sizeof c_options;
-        c_options.flags = options.dispatch_by_caller ? HURRAY_CONNECT_DISPATCH_BY_CALLER : 0u;
+        c_options.flags = (options.dispatch_by_caller ? HURRAY_CONNECT_DISPATCH_BY_CALLER : 0u) |
+                          (options.reconnects ? 0u : HURRAY_CONNECT_NO_RECONNECT);
         c_options.address = client_detail::or_null(options.address);
         c_options.client_name = client_detail::or_null(options.client_name);
         c_options.timeout_ms = options.timeout.count();
+        c_options.reconnect_ms = options.reconnect_time.count();
         c_options.on_event = connection.on_event ? &client_detail::Connection::tell : nullptr;
         c_options.interrupted = connection.interrupted ? &client_detail::Connection::ask : nullptr;
         c_options.context = &connection;
@@ -968,6 +976,7 @@ class Client {
         c_options.flags = flags | (options.tell_opened ? HURRAY_PUBLISH_TELL_OPENED : 0u);
         c_options.group = options.group;
         c_options.access = client_detail::to_c(options.access);
+        c_options.timeout_ms = options.timeout.count();
         if (options.on_event) {
             listener = connection_->listeners.add(std::move(options.on_event));
             c_options.on_event = &client_detail::Listeners::trampoline;

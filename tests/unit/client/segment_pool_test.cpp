@@ -90,7 +90,7 @@ TEST_F(SegmentPoolTest, SegmentHasOneAccessForLife) {
                 auto block = pool->take(length, rule);
                 ASSERT_TRUE(block);
                 ProducerSegment& segment = (*block)->segment();
-                segment.is_known = true;
+                segment.known_in = 1;
                 EXPECT_EQ(segment.access, rule);
                 EXPECT_EQ(known.emplace(segment.number, rule).second, round == 0);
                 EXPECT_EQ(known.at(segment.number), rule);
