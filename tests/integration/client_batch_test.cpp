@@ -390,6 +390,7 @@ TEST_F(Batch, DaemonKilledInTheMiddleEndsIt) {
         DaemonProcess daemon;
         ConnectOptions options;
         options.address = daemon.socket_path();
+        options.reconnects = false;
         Client producer = Client::connect(options);
         Client consumer = Client::connect(options);
         std::vector<Publication> model = tensors(producer, 600, 1 << 12);
@@ -408,6 +409,36 @@ TEST_F(Batch, DaemonKilledInTheMiddleEndsIt) {
         EXPECT_TRUE(attached == HURRAY_ERR_NOT_FOUND || attached == HURRAY_ERR_CONNECTION_LOST) << attached;
         for (const Publication& one : model) {
             ASSERT_TRUE(one.status == HURRAY_OK || one.status == HURRAY_ERR_CONNECTION_LOST) << one.status;
+        }
+    }
+}
+
+TEST_F(Batch, DaemonKilledAndStartedAgainInTheMiddleIsNotNoticed) {
+    for (int round = 0; round < rounds(5); ++round) {
+        DaemonProcess daemon;
+        ConnectOptions options;
+        options.address = daemon.socket_path();
+        Client producer = Client::connect(options);
+        Client consumer = Client::connect(options);
+        std::vector<Publication> model = tensors(producer, 600, 1 << 12);
+        std::vector<AttachItem> wanted;
+        for (Publication& one : model) {
+            one.options.timeout = kWatchdog;
+            wanted.push_back({one.name, {.timeout = kWatchdog}});
+        }
+        std::vector<Tensor> attached;
+        std::thread working([&] {
+            producer.publish_many(model);
+            attached = consumer.attach_many(wanted);
+        });
+        std::this_thread::sleep_for(
+            std::chrono::microseconds(100 * (round + 1)));  // another place each time; any is right
+        daemon.end(SIGKILL);
+        daemon.start();  // here, since it ends with the thread that started it
+        working.join();
+        ASSERT_EQ(attached.size(), 600U);
+        for (std::size_t i = 0; i < attached.size(); ++i) {
+            EXPECT_EQ(attached[i].name(), model[i].name);
         }
     }
 }
