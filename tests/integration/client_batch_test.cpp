@@ -229,8 +229,8 @@ TEST_F(Batch, AGroupOfAThousandArrivesCompleteAndInOrder) {
 
 // case A8
 TEST_F(Batch, HundredThousandTensorsOfGroupsAreAttachedInOneConsumerWithFewMappings) {
-    const std::size_t kGroups = kIsDear ? 2 : 25;
-    constexpr std::size_t kMembers = 4000;
+    constexpr std::size_t kGroups = kIsThreadSanitized ? 1 : kIsSanitized ? 2 : 25;
+    constexpr std::size_t kMembers = kIsThreadSanitized ? 500 : 4000;
     Client producer = connect();
     Client consumer = connect();
     std::vector<AttachItem> wanted;
@@ -250,7 +250,9 @@ TEST_F(Batch, HundredThousandTensorsOfGroupsAreAttachedInOneConsumerWithFewMappi
     }
     const std::size_t before = count_mappings();
     std::vector<Tensor> attached = consumer.attach_many(wanted);
-    EXPECT_LT(count_mappings(), before + 1000);
+    if (!kIsThreadSanitized) {  // which maps shadows of its own
+        EXPECT_LT(count_mappings(), before + 1000);
+    }
     ASSERT_EQ(attached.size(), kGroups * kMembers);
     for (std::size_t i = 0; i < attached.size(); ++i) {
         ASSERT_EQ(attached[i].elements<std::uint32_t>()[i / kMembers % 1024], i);
