@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #ifndef SO_PEERGROUPS
@@ -18,6 +19,11 @@
 
 namespace hurrayd {
 namespace {
+
+bool is_readable(int fd) noexcept {
+    pollfd ready{fd, POLLIN, 0};
+    return ::poll(&ready, 1, 0) == 1;
+}
 
 using hurray::wire::Received;
 
@@ -105,6 +111,12 @@ void Session::wait_readable() {
 void Session::wait_death() {
     pidfd_.async_wait(Waitable::wait_read, [self = shared_from_this()](const boost::system::error_code& failed) {
         if (failed || self->closed_) {
+            return;
+        }
+        // A wait may end without cause: what was ready when the loop looked can be closed by a handler before, and its place in
+        // the reactor be ours by now. A socket is read and found empty then; here, nothing else would tell.
+        if (!is_readable(self->pidfd_.native_handle())) {
+            self->wait_death();
             return;
         }
         self->dead_ = true;

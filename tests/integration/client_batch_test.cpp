@@ -18,6 +18,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/integration/client_test.hpp"
+#include "tests/support/mortal_daemon.hpp"
 #include "tests/support/raw_peer.hpp"
 #include "tests/support/sanitized.hpp"
 
@@ -428,7 +429,7 @@ TEST_F(Batch, DaemonKilledInTheMiddleEndsIt) {
 
 TEST_F(Batch, DaemonKilledAndStartedAgainInTheMiddleIsNotNoticed) {
     for (int round = 0; round < rounds(5); ++round) {
-        DaemonProcess daemon;
+        MortalDaemon daemon({});
         ConnectOptions options;
         options.address = daemon.socket_path();
         Client producer = Client::connect(options);
@@ -446,8 +447,7 @@ TEST_F(Batch, DaemonKilledAndStartedAgainInTheMiddleIsNotNoticed) {
         });
         std::this_thread::sleep_for(
             std::chrono::microseconds(100 * (round + 1)));  // another place each time; any is right
-        daemon.end(SIGKILL);
-        daemon.start();  // here, since it ends with the thread that started it
+        daemon.restart();
         working.join();
         ASSERT_EQ(attached.size(), 600U);
         for (std::size_t i = 0; i < attached.size(); ++i) {

@@ -19,6 +19,7 @@
 #include <gmock/gmock.h>
 
 #include "tests/integration/client_test.hpp"
+#include "tests/support/mortal_daemon.hpp"
 #include "tests/support/temporary_directory.hpp"
 
 // What programs notice of the daemon's death: as little as can be. The daemon is killed and started again; the clients live on.
@@ -47,10 +48,11 @@ class Resume : public ClientTest {
         Client client;
         void wait_back(std::size_t times = 1) const { ASSERT_TRUE(log.wait_for(HURRAY_EVENT_CONNECTION, 2 * times)); }
     };
-    Connected connect_logged() {
+    Connected connect_logged() { return connect_to(daemon().socket_path()); }
+    static Connected connect_to(const std::string& path) {
         EventLog log;
         ConnectOptions options;
-        options.address = daemon().socket_path();
+        options.address = path;
         options.on_event = log.sink();
         return {log, Client::connect(std::move(options))};
     }
@@ -509,21 +511,23 @@ void consume_busily(Client client, std::uint32_t seed, const std::atomic<bool>& 
 }
 
 TEST_F(Resume, DeathsUnderLoadCloseEachLeaseOnceAndChangeNothingThatIsHeld) {
+    MortalDaemon mortal(config(1));
+    const auto connect = [&] { return connect_to(mortal.socket_path()).client; };
     const std::size_t descriptors = count_open_descriptors();
     {
         std::atomic<bool> stop{false};
-        BusyProducer one(connect_logged().client, 1);
-        BusyProducer two(connect_logged().client, 2);
+        BusyProducer one(connect(), 1);
+        BusyProducer two(connect(), 2);
         std::vector<std::thread> threads;
         threads.emplace_back([&] { one.run(stop); });
         threads.emplace_back([&] { two.run(stop); });
         for (std::uint32_t seed = 1; seed <= 3; ++seed) {
-            threads.emplace_back(consume_busily, connect_logged().client, seed, std::cref(stop));
+            threads.emplace_back(consume_busily, connect(), seed, std::cref(stop));
         }
         std::minstd_rand random(20261130);
         for (int death = rounds(20); death > 0; --death) {
             std::this_thread::sleep_for(std::chrono::milliseconds(random() % 60));  // any moment is right
-            restart_daemon();
+            mortal.restart();
         }
         std::this_thread::sleep_for(100ms);
         stop = true;
@@ -535,7 +539,7 @@ TEST_F(Resume, DeathsUnderLoadCloseEachLeaseOnceAndChangeNothingThatIsHeld) {
         EXPECT_GT(one.opened(), 0U);
         EXPECT_EQ(one.opened(), one.closed());
         EXPECT_EQ(two.opened(), two.closed());
-        Client client = connect_logged().client;
+        Client client = connect();
         while (used(client, "capsules") != 0 || used(client, "leases") != 0 || used(client, "claims") != 0) {
             std::this_thread::yield();
         }
