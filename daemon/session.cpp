@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #ifndef SO_PEERGROUPS
@@ -48,6 +49,11 @@ std::vector<std::uint32_t> peer_groups(int socket) {
             return groups;
         }
     }
+}
+
+bool has_died(int pidfd) noexcept {
+    pollfd process{pidfd, POLLIN, 0};
+    return ::poll(&process, 1, 0) > 0;
 }
 
 }  // namespace
@@ -105,6 +111,12 @@ void Session::wait_readable() {
 void Session::wait_death() {
     pidfd_.async_wait(Waitable::wait_read, [self = shared_from_this()](const boost::system::error_code& failed) {
         if (failed || self->closed_) {
+            return;
+        }
+        // Asio may say so of another one: of an event that came for a descriptor which was closed meanwhile it tells whoever was
+        // given that one's place.
+        if (!has_died(self->pidfd_.native_handle())) {
+            self->wait_death();
             return;
         }
         self->dead_ = true;
