@@ -431,7 +431,8 @@ TEST_F(Batch, DaemonKilledAndStartedAgainInTheMiddleIsNotNoticed) {
             producer.publish_many(model);
             attached = consumer.attach_many(wanted);
         });
-        std::this_thread::sleep_for(std::chrono::microseconds(100 * (round + 1)));  // another place each time; any is right
+        std::this_thread::sleep_for(
+            std::chrono::microseconds(100 * (round + 1)));  // another place each time; any is right
         daemon.end(SIGKILL);
         daemon.start();  // here, since it ends with the thread that started it
         working.join();
