@@ -124,7 +124,13 @@ class Watch:
 
 class Client:
     def __init__(
-        self, address: str | os.PathLike[str] | None = None, *, timeout: float | None = 0.0, name: str | None = None
+        self,
+        address: str | os.PathLike[str] | None = None,
+        *,
+        timeout: float | None = 0.0,
+        name: str | None = None,
+        reconnect: float | None = None,
+        on_connection: Callable[[str], object] | None = None,
     ) -> None: ...
     def allocate(
         self,
@@ -152,6 +158,7 @@ class Client:
         *,
         copy: bool = False,
         group: Group | None = None,
+        access: Access | tuple[int, str | int | None] | int | None = None,
         on_release: Callable[[Event], object] | None = None,
         on_open: Callable[[Event], object] | None = None,
     ) -> dict[str, Publication]: ...
