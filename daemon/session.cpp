@@ -20,11 +20,6 @@
 namespace hurrayd {
 namespace {
 
-bool is_readable(int fd) noexcept {
-    pollfd ready{fd, POLLIN, 0};
-    return ::poll(&ready, 1, 0) == 1;
-}
-
 using hurray::wire::Received;
 
 /// Packets of one peer before the others have their turn.
@@ -54,6 +49,11 @@ std::vector<std::uint32_t> peer_groups(int socket) {
             return groups;
         }
     }
+}
+
+bool has_died(int pidfd) noexcept {
+    pollfd process{pidfd, POLLIN, 0};
+    return ::poll(&process, 1, 0) > 0;
 }
 
 }  // namespace
@@ -113,9 +113,9 @@ void Session::wait_death() {
         if (failed || self->closed_) {
             return;
         }
-        // A wait may end without cause: what was ready when the loop looked can be closed by a handler before, and its place in
-        // the reactor be ours by now. A socket is read and found empty then; here, nothing else would tell.
-        if (!is_readable(self->pidfd_.native_handle())) {
+        // Asio may say so of another one: of an event that came for a descriptor which was closed meanwhile it tells whoever was
+        // given that one's place.
+        if (!has_died(self->pidfd_.native_handle())) {
             self->wait_death();
             return;
         }

@@ -11,15 +11,19 @@ namespace {
 
 using Packet = WhoReads::Packet;
 
-constexpr Packet kNothing = 0;  // would block
-constexpr Packet kPost = 0x10;
-constexpr Packet kReply = 0x20;  // to the request in the lower bits
-constexpr Packet kEvent = 0x40;  // its number in the lower bits
-constexpr Packet kEnd = 0x7F;    // of the stream, and the notice of that
+constexpr Packet kRelease = 0x10;  // of as many leases as the lower bits say
+constexpr Packet kReply = 0x20;    // to the request in the lower bits
+constexpr Packet kEvent = 0x40;    // its number in the lower bits
+constexpr Packet kAway = 0x7D;     // notices of that
+constexpr Packet kBack = 0x7E;
+constexpr Packet kEnd = 0x7F;  // of the stream, and the notice of that
 
 constexpr Packet request_of(std::size_t caller, std::uint8_t number) {
     return static_cast<Packet>(1 + caller * 4 + number);
 }
+constexpr std::size_t caller_of(Packet request) { return (request - 1U) / 4U; }
+constexpr bool is_release(Packet request) { return request >= kRelease; }
+constexpr std::uint8_t leases_of(Packet request) { return static_cast<std::uint8_t>(request - kRelease); }
 
 // What poll and epoll report.
 constexpr std::uint8_t kIn = 1;
@@ -28,8 +32,8 @@ constexpr std::uint8_t kKick = 4;
 constexpr std::uint8_t kWake = 8;
 constexpr std::uint8_t kSignal = 16;
 
-/// Packets that the pump reads before it looks up, kPumpBatch; two show what one and many do.
-constexpr std::uint8_t kPumpBatch = 2;
+/// Packets that the pump reads at a time, kBurst; three show what one and many do.
+constexpr std::uint8_t kBurst = 3;
 
 }  // namespace
 
@@ -40,6 +44,7 @@ std::string_view name_of(Rule rule) {
                                                                                             "AskerDoesNotCount",
                                                                                             "SleepersAreMarked",
                                                                                             "FinishWakesTheCaller",
+                                                                                            "BurstIsHandledToItsEnd",
                                                                                             "FailKicksTheReader",
                                                                                             "BlockedSendKicksTheReader",
                                                                                             "BlockedSendIsWatched",
@@ -50,13 +55,23 @@ std::string_view name_of(Rule rule) {
                                                                                             "NoticeWakesTheTeller",
                                                                                             "EndFailsCalls",
                                                                                             "EndWakesThePump",
+                                                                                            "EndWakesSleepers",
                                                                                             "CloseWakesThePump",
                                                                                             "DispatchLeavesTheMark",
                                                                                             "DispatchTellsTheEndLast",
                                                                                             "StopWakesThePump",
                                                                                             "StopWakesTheTeller",
                                                                                             "AbandonedGrantGoesBack",
-                                                                                            "GrantMeanwhileGoesBack"};
+                                                                                            "ReleaseWakesThePump",
+                                                                                            "PumpSendsReleases",
+                                                                                            "FlushSendsReleases",
+                                                                                            "StopSendsReleases",
+                                                                                            "LossFailsCalls",
+                                                                                            "LossKeepsReleases",
+                                                                                            "LossWakesTheResumer",
+                                                                                            "BackOpensInterest",
+                                                                                            "BackSendsReleases",
+                                                                                            "BackWakesSleepers"};
     return names[static_cast<std::size_t>(rule)];
 }
 
@@ -109,7 +124,7 @@ class WhoReads::Step {
 
     void update_interest() {
         const bool program_looks = s.poll_fd_is_out && keeps(Rule::PollFdKeepsInterest);
-        if (s.end || (!s.pump_sleeps && !program_looks)) {
+        if (s.end || s.life == Life::Away || (!s.pump_sleeps && !program_looks)) {
             return;
         }
         s.interest = 0;
@@ -119,25 +134,24 @@ class WhoReads::Step {
     }
 
     void hand_over() {
-        const auto sleeper =
-            std::find_if(s.calls.begin(), s.calls.end(), [&](Packet caller) { return s.callers[caller].sleeping; });
+        const auto sleeper = std::find_if(s.calls.begin(), s.calls.end(),
+                                          [&](Packet request) { return s.callers[caller_of(request)].sleeping; });
         if (sleeper != s.calls.end()) {
-            ++s.callers[*sleeper].turn;
+            ++s.callers[caller_of(*sleeper)].turn;
         }
     }
 
-    void finish(Caller& caller, Result result) {
-        caller.result = result;
-        if (keeps(Rule::FinishWakesTheCaller)) {
+    void finish(Packet request) {
+        Caller& caller = s.callers[caller_of(request)];
+        if (--caller.unanswered == 0 && keeps(Rule::FinishWakesTheCaller)) {
             ++caller.turn;
         }
     }
 
-    void fail_calls(Result reason) {
-        for (const Packet caller : s.calls) {
-            finish(s.callers[caller], reason);
+    void fail_calls() {
+        while (!s.calls.empty()) {
+            finish(s.calls.pop());
         }
-        s.calls.clear();
         if (s.reading && keeps(Rule::FailKicksTheReader)) {
             s.kick_set = true;
         }
@@ -149,20 +163,27 @@ class WhoReads::Step {
         }
     }
 
+    void wake_sleepers() {
+        for (Caller& caller : s.callers) {
+            caller.sleeper_woken |= caller.at == At::Away;
+        }
+    }
+
     void queue_notice(Packet notice) {
         s.notices.push(notice);
         if (has_teller()) {
             if (keeps(Rule::NoticeWakesTheTeller)) {
-                notify_teller();
+                notify(s.teller);
             }
         } else if (keeps(Rule::NoticeWakesThePump)) {
             wake_pump();
         }
     }
 
-    void notify_teller() {
-        if (s.teller == At::Idle) {
-            s.teller = At::Notified;
+    /// notify_one of a condition variable in which only that thread waits.
+    static void notify(At& waiting) {
+        if (waiting == At::Idle) {
+            waiting = At::Notified;
         }
     }
 
@@ -185,7 +206,33 @@ class WhoReads::Step {
             }
             deliver(s.outgoing.pop());
         }
+        if (keeps(Rule::FlushSendsReleases)) {
+            flush_releases();
+        }
         update_interest();
+    }
+
+    void flush_releases() {
+        if (s.releases > 0 && s.outgoing.empty() && !s.end && s.life == Life::Up) {
+            const std::uint8_t count = std::exchange(s.releases, std::uint8_t{0});
+            send(static_cast<Packet>(kRelease + count));
+            s.unacked = static_cast<std::uint8_t>(s.unacked + count);
+        }
+    }
+
+    void release() {
+        --s.releases_to_come;
+        if (s.end) {
+            return;
+        }
+        ++s.releases;
+        if (s.has_pump && s.unacked != 0) {
+            if (keeps(Rule::ReleaseWakesThePump)) {
+                wake_pump();
+            }
+        } else {
+            flush_releases();
+        }
     }
 
     void abandon(Packet request) {
@@ -206,50 +253,114 @@ class WhoReads::Step {
         if (keeps(Rule::ReaderHandsOver)) {
             hand_over();
         }
+        if (s.life == Life::Away && keeps(Rule::LossWakesTheResumer)) {
+            notify(s.resumer);
+        }
     }
 
-    /// read_packet up to where the lock is taken again.
-    Packet receive() { return !s.incoming.empty() ? s.incoming.pop() : s.peer_is_there ? kNothing : kEnd; }
+    /// read_packets up to where the lock is taken again.
+    void receive(std::uint8_t most) {
+        s.burst.clear();
+        while (s.burst.size < most && !s.incoming.empty()) {
+            s.burst.push(s.incoming.pop());
+        }
+        if (s.burst.size < most && !s.peer_is_there) {
+            s.burst.push(kEnd);
+        }
+    }
 
-    /// handle, handle_event, handle_reply and the first half of end. False: the second half is to come.
-    bool handle(Packet packet) {
+    /// read_packets from there on, as far as the next packet. Where the reader is then, if it is not done with this one.
+    std::optional<At> handle_next() {
+        if (s.burst.empty()) {
+            return std::nullopt;  // there was none
+        }
+        const Packet packet = s.burst.pop();
         if (packet == kEnd) {
-            if (!s.end) {
-                s.end = true;
-                s.outgoing.clear();
-                s.in_epoll = false;
-                return false;
-            }
-        } else if (packet >= kEvent) {
+            return lose();
+        }
+        if (packet >= kEvent) {
             queue_notice(packet);
-        } else if (packet != kNothing) {
+        } else {
             handle_reply(packet & static_cast<Packet>(~kReply));
         }
-        return true;
+        return std::nullopt;
     }
 
+    [[nodiscard]] bool has_more_to_handle() const { return !s.burst.empty() && !s.end && s.life != Life::Away; }
+
     void handle_reply(Packet request) {
-        for (const Packet index : s.calls) {
-            Caller& caller = s.callers[index];
-            if (request_of(index, caller.number) == request) {
-                s.calls.remove(index);
-                finish(caller, Result::Reply);
-                return;
-            }
+        if (is_release(request)) {
+            s.unacked = static_cast<std::uint8_t>(s.unacked - leases_of(request));
+            flush_releases();
+            return;
         }
-        if (s.abandoned.remove(request) && keeps(Rule::AbandonedGrantGoesBack)) {
+        ++s.grants;
+        if (s.calls.remove(request)) {
+            ++s.callers[caller_of(request)].granted;
+            finish(request);
+        } else if (s.abandoned.remove(request) && keeps(Rule::AbandonedGrantGoesBack)) {
             ++s.returned;
         }
     }
 
-    /// The second half of end.
+    /// The first half. Where the reader is then.
+    std::optional<At> lose() {
+        if (s.end || s.life == Life::Away) {
+            return std::nullopt;
+        }
+        if (!situation_.reconnects || s.closed) {
+            begin_end();
+            return At::Ending;
+        }
+        if (s.resumer == At::Gone) {
+            s.resumer = At::Notified;  // it starts
+        }
+        s.life = Life::Away;
+        s.interest = 0;
+        s.in_epoll = false;
+        s.outgoing.clear();
+        s.abandoned.clear();
+        if (keeps(Rule::LossKeepsReleases)) {
+            s.releases = static_cast<std::uint8_t>(s.releases + s.unacked);
+        }
+        s.unacked = 0;
+        return At::Losing;
+    }
+
+    /// The second half.
+    void lost() {
+        queue_notice(kAway);
+        for (const Packet request : s.calls) {
+            s.callers[caller_of(request)].is_lost = true;
+        }
+        if (keeps(Rule::LossFailsCalls)) {
+            fail_calls();
+        }
+        s.is_lost = true;
+        if (keeps(Rule::LossWakesTheResumer)) {
+            notify(s.resumer);
+        }
+    }
+
+    /// end, the first half.
+    void begin_end() {
+        s.end = true;
+        s.outgoing.clear();
+        s.releases = 0;
+        s.in_epoll = false;
+    }
+
+    /// The second half.
     void end() {
         if (situation_.end_is_told) {
             queue_notice(kEnd);
         }
         s.end_is_booked = true;
         if (keeps(Rule::EndFailsCalls)) {
-            fail_calls(Result::Lost);
+            fail_calls();
+        }
+        if (keeps(Rule::EndWakesSleepers)) {
+            wake_sleepers();
         }
         if (keeps(Rule::EndWakesThePump)) {
             wake_pump();
@@ -258,10 +369,15 @@ class WhoReads::Step {
 
     void close_calls() {
         s.closed = true;
-        for (const Packet caller : s.calls) {
-            abandon(request_of(caller, s.callers[caller].number));
+        for (const Packet request : s.calls) {
+            abandon(request);
         }
-        fail_calls(Result::Closed);
+        fail_calls();
+        wake_sleepers();
+        if (s.life == Life::Away) {
+            s.kick_set = true;
+            notify(s.resumer);
+        }
         if (keeps(Rule::CloseWakesThePump)) {
             wake_pump();
         }
@@ -270,36 +386,49 @@ class WhoReads::Step {
     void stop_background_pump() {
         s.stop_pump = true;
         if (keeps(Rule::StopWakesTheTeller)) {
-            notify_teller();
+            notify(s.teller);
         }
         if (keeps(Rule::StopWakesThePump)) {
             wake_pump();
         }
     }
 
+    void lose_pump() {
+        s.has_pump = false;
+        if (keeps(Rule::StopSendsReleases)) {
+            flush_releases();
+        }
+    }
+
     // ---- A caller ----
 
+    /// call_many.
     void call(std::size_t index) {
         Caller& caller = s.callers[index];
-        if (s.closed || s.end) {
-            caller.result = s.closed ? Result::Closed : Result::Lost;
+        if (s.closed || s.end || s.life != Life::Up) {
+            caller.is_lost = !s.closed && !s.end;
             leave(index);
             return;
         }
-        s.calls.push(static_cast<Packet>(index));
+        flush_releases();
+        // As many as there is room for, but at least one. What is not sent is taken back, and not asked again here.
+        const std::uint8_t first = caller.number;
+        caller.number = static_cast<std::uint8_t>(first + situation_.batch);
         ++s.waiters;
-        update_interest();
-        send(request_of(index, caller.number));
+        for (std::uint8_t i = 0; i < situation_.batch && (i == 0 || (s.outgoing.empty() && is_writable())); ++i) {
+            const Packet request = request_of(index, static_cast<std::uint8_t>(first + i));
+            s.calls.push(request);
+            ++caller.unanswered;
+            update_interest();
+            send(request);
+        }
         wait_for(index);
     }
 
     void wait_for(std::size_t index) {
         Caller& caller = s.callers[index];
-        if (caller.result != Result::None) {
+        if (caller.unanswered == 0) {
             unregister(index);
-            if (caller.result == Result::Reply) {
-                ++s.owned;
-            }
             leave(index);
         } else if (!s.reading || !keeps(Rule::OneReads)) {
             begin_to_read(false);
@@ -313,7 +442,7 @@ class WhoReads::Step {
     /// read_until_done, from the top of its loop.
     void read_on(std::size_t index) {
         Caller& caller = s.callers[index];
-        if (caller.result != Result::None) {
+        if (caller.unanswered == 0) {
             stop_reading();
             wait_for(index);
             return;
@@ -337,9 +466,27 @@ class WhoReads::Step {
         if ((ready & kOut) != 0) {
             flush();
         }
-        if ((ready & kIn) != 0 && caller.result == Result::None && !s.end) {
+        if ((ready & kIn) != 0 && caller.unanswered != 0) {
             caller.at = At::Receiving;
         } else {
+            read_on(index);
+        }
+    }
+
+    void caller_handles(std::size_t index) {
+        if (const auto at = handle_next()) {
+            s.callers[index].at = *at;
+        } else {
+            caller_handled(index);
+        }
+    }
+
+    void caller_handled(std::size_t index) {
+        Caller& caller = s.callers[index];
+        if (has_more_to_handle() && (caller.unanswered != 0 || keeps(Rule::BurstIsHandledToItsEnd))) {
+            caller.at = At::Handling;
+        } else {
+            s.burst.clear();
             read_on(index);
         }
     }
@@ -353,7 +500,7 @@ class WhoReads::Step {
 
     void signalled(std::size_t index) {
         Caller& caller = s.callers[index];
-        if (caller.result != Result::None) {
+        if (caller.unanswered == 0) {
             wait_for(index);
             return;
         }
@@ -368,7 +515,6 @@ class WhoReads::Step {
     }
 
     void asked(std::size_t index, bool stop) {
-        Caller& caller = s.callers[index];
         if (keeps(Rule::AskerDoesNotCount)) {
             ++s.waiters;
         }
@@ -377,37 +523,59 @@ class WhoReads::Step {
             wait_for(index);
             return;
         }
-        if (caller.result == Result::None) {
-            abandon(request_of(index, caller.number));
-        } else if (caller.result == Result::Reply && keeps(Rule::GrantMeanwhileGoesBack)) {
-            ++s.returned;
+        for (const Packet request : s.calls) {
+            if (caller_of(request) == index) {
+                abandon(request);
+            }
         }
+        s.callers[index].is_lost = false;  // it asks no more
         unregister(index);
         leave(index);
     }
 
     /// ~Registration
     void unregister(std::size_t index) {
-        s.calls.remove(static_cast<Packet>(index));
+        const List calls = s.calls;
+        for (const Packet request : calls) {
+            if (caller_of(request) == index) {
+                s.calls.remove(request);
+            }
+        }
         --s.waiters;
         if (keeps(Rule::LastWaiterOpensInterest)) {
             update_interest();
         }
     }
 
-    /// Its call has returned: the next one, if there is one, is another Call.
+    /// call_many returns, with what was granted. A call that was lost is made again when the daemon is back.
     void leave(std::size_t index) {
         Caller& caller = s.callers[index];
-        const auto next = static_cast<std::uint8_t>(caller.number + 1);
-        caller = {};
-        caller.number = next;
-        caller.at = next < situation_.calls ? At::Calling : At::Gone;
+        s.owned = static_cast<std::uint8_t>(s.owned + caller.granted);
+        const bool again = caller.is_lost;
+        Caller next;
+        next.number = caller.number;
+        next.calls_to_come = static_cast<std::uint8_t>(caller.calls_to_come - (again ? 0 : 1));
+        caller = next;
+        if (again) {
+            wait_up(index);
+        } else if (caller.calls_to_come == 0) {
+            caller.at = At::Gone;
+        }
+    }
+
+    void wait_up(std::size_t index) {
+        Caller& caller = s.callers[index];
+        caller.sleeper_woken = false;
+        caller.at = s.closed || s.end ? At::Gone : s.life == Life::Up ? At::Calling : At::Away;
     }
 
     // ---- The pump ----
 
     /// pump, as far as epoll_wait.
     void pump() {
+        if (keeps(Rule::PumpSendsReleases)) {
+            flush_releases();
+        }
         s.pump_sleeps = true;
         if (keeps(Rule::PumpOpensInterest)) {
             update_interest();
@@ -421,23 +589,30 @@ class WhoReads::Step {
         s.pump_sleeps = false;
         s.wake_set = false;
         const bool is_signalled = (ready & kSignal) != 0;
-        if (!is_signalled && ready != 0 && s.waiters == 0 && (!s.reading || !keeps(Rule::OneReads)) && !s.end) {
+        if (!is_signalled && ready != 0 && s.waiters == 0 && (!s.reading || !keeps(Rule::OneReads)) && !s.end &&
+            s.life != Life::Away) {
             begin_to_read(true);
             flush();
-            s.pump_batch = kPumpBatch;
-            pump_reads();
+            s.pump = At::Receiving;
         } else {
             pumped(is_signalled);
         }
     }
 
-    void pump_reads() {
-        if (s.pump_batch > 0 && !s.end) {
-            --s.pump_batch;
-            s.pump = At::Receiving;
+    void pump_handles() {
+        if (const auto at = handle_next()) {
+            s.pump = *at;
         } else {
+            pump_handled();
+        }
+    }
+
+    void pump_handled() {
+        if (has_more_to_handle()) {
+            s.pump = At::Handling;
+        } else {
+            s.burst.clear();
             stop_reading();
-            s.pump_batch = 0;
             pumped(false);
         }
     }
@@ -455,10 +630,6 @@ class WhoReads::Step {
     /// run_background_pump, from the top of its loop.
     void pump_on() { s.stop_pump ? static_cast<void>(s.pump = At::Gone) : pump(); }
 
-    [[nodiscard]] bool knows_of_the_end() const {
-        return s.end && (s.end_is_booked || !keeps(Rule::DispatchTellsTheEndLast));
-    }
-
     void begin_dispatch(bool is_timed) {
         s.dispatch_looked = false;
         s.dispatch_is_timed = is_timed;
@@ -469,7 +640,7 @@ class WhoReads::Step {
     /// dispatch, from the top of its loop; again after each notice.
     void dispatch_on() {
         if (!s.notices.empty()) {
-            s.pump_packet = s.notices.pop();
+            s.pump_notice = s.notices.pop();
             s.pump = At::Telling;
         } else if (s.dispatch_told) {
             leave_dispatch(At::Outside);
@@ -490,6 +661,10 @@ class WhoReads::Step {
         }
     }
 
+    [[nodiscard]] bool knows_of_the_end() const {
+        return s.end && (s.end_is_booked || !keeps(Rule::DispatchTellsTheEndLast));
+    }
+
     void leave_dispatch(At to) {
         s.dispatch_told = s.dispatch_looked = s.dispatch_last_look = s.dispatch_is_timed = false;
         if (keeps(Rule::DispatchLeavesTheMark) && (!s.notices.empty() || s.end || s.closed)) {
@@ -501,11 +676,22 @@ class WhoReads::Step {
     // ---- Telling ----
 
     void tell(Packet notice) {
-        if (notice == kEnd) {
-            s.told_end = true;
-        } else {
-            s.told_out_of_order |= s.told_end || (notice & ~kEvent) != s.told;
-            ++s.told;
+        s.told_out_of_order |= s.told_end;
+        switch (notice) {
+            case kEnd:
+                s.told_end = true;
+                break;
+            case kAway:
+                s.told_out_of_order |= s.told_away;
+                s.told_away = true;
+                break;
+            case kBack:
+                s.told_out_of_order |= !s.told_away || s.told_back;
+                s.told_back = true;
+                break;
+            default:
+                s.told_out_of_order |= (notice & ~kEvent) != s.told;
+                ++s.told;
         }
     }
 
@@ -517,6 +703,54 @@ class WhoReads::Step {
         } else {
             s.teller = s.stop_pump ? At::Gone : At::Idle;
         }
+    }
+
+    // ---- The resumer ----
+
+    /// run_resumer, where it looks whether there is something to do.
+    void resumer_woken() {
+        if (s.is_lost && !s.reading) {
+            s.is_lost = false;
+            s.resumer = At::Reaching;
+        } else {
+            s.resumer = At::Idle;
+        }
+    }
+
+    void give_up() {
+        begin_end();
+        s.resumer = At::Ending;
+    }
+
+    /// The daemon is there again, and has answered: resume, as far as on_back.
+    void resume() {
+        s.two_read |= s.reading;
+        s.peer_is_there = true;
+        s.incoming.clear();
+        s.in_epoll = true;
+        s.kick_set = false;
+        s.life = Life::Resuming;
+        s.resumer = At::Resuming;
+    }
+
+    void resumed() {
+        queue_notice(kBack);
+        if (s.closed) {
+            give_up();  // nothing could be brought back
+            return;
+        }
+        s.life = Life::Up;
+        if (keeps(Rule::BackWakesSleepers)) {
+            wake_sleepers();
+        }
+        if (keeps(Rule::BackSendsReleases)) {
+            flush_releases();
+        }
+        if (keeps(Rule::BackOpensInterest)) {
+            update_interest();
+            wake_pump();
+        }
+        resumer_woken();
     }
 
   private:
@@ -534,16 +768,21 @@ class WhoReads::Step {
 WhoReads::State WhoReads::first() const {
     static_assert(std::has_unique_object_representations_v<State>);
     State state;
-    for (std::size_t i = situation_.callers; i < kMostCallers; ++i) {
-        state.callers[i].at = At::Gone;
+    for (std::size_t i = 0; i < kMostCallers; ++i) {
+        if (i < situation_.callers) {
+            state.callers[i].calls_to_come = situation_.calls;
+        } else {
+            state.callers[i].at = At::Gone;
+        }
     }
-    state.poster_is_there = situation_.posts > 0;
+    state.releases_to_come = situation_.releases;
+    state.peer_may_leave = situation_.peer_may_leave;
     state.closer_is_there = situation_.is_closed;
     state.destroyer_is_there = situation_.is_destroyed;
     state.signals = situation_.signals;
     state.timed_dispatches = situation_.timed_dispatches;
-    state.interest = 0;
     if (situation_.pump == Pump::Background) {
+        state.has_pump = true;
         state.teller = At::Idle;
         Step step(*this, state);
         step.pump_on();
@@ -581,19 +820,22 @@ void WhoReads::for_each_step(const State& state, const Visit& visit) const {
     const bool callback_may_end = !situation_.callbacks_wait || callers_are_gone(kMostCallers);
 
     // ---- Callers ----
-    static constexpr std::array<std::array<std::string_view, 11>, kMostCallers> kSays = {{
+    static constexpr std::array<std::array<std::string_view, 14>, kMostCallers> kSays = {{
         {"caller 0: call", "caller 0: poll returns", "caller 0: a signal ends poll", "caller 0: goes on after poll",
          "caller 0: sem_wait returns", "caller 0: a signal ends sem_wait", "caller 0: goes on after sem_wait",
          "caller 0: interrupted_ says stop", "caller 0: interrupted_ says go on", "caller 0: receives",
-         "caller 0: handles what it received"},
+         "caller 0: handles what it received", "caller 0: says that the daemon is away",
+         "caller 0: says that the end was read", "caller 0: wait_up returns"},
         {"caller 1: call", "caller 1: poll returns", "caller 1: a signal ends poll", "caller 1: goes on after poll",
          "caller 1: sem_wait returns", "caller 1: a signal ends sem_wait", "caller 1: goes on after sem_wait",
          "caller 1: interrupted_ says stop", "caller 1: interrupted_ says go on", "caller 1: receives",
-         "caller 1: handles what it received"},
+         "caller 1: handles what it received", "caller 1: says that the daemon is away",
+         "caller 1: says that the end was read", "caller 1: wait_up returns"},
         {"caller 2: call", "caller 2: poll returns", "caller 2: a signal ends poll", "caller 2: goes on after poll",
          "caller 2: sem_wait returns", "caller 2: a signal ends sem_wait", "caller 2: goes on after sem_wait",
          "caller 2: interrupted_ says stop", "caller 2: interrupted_ says go on", "caller 2: receives",
-         "caller 2: handles what it received"},
+         "caller 2: handles what it received", "caller 2: says that the daemon is away",
+         "caller 2: says that the end was read", "caller 2: wait_up returns"},
     }};
     for (std::size_t i = 0; i < kMostCallers; ++i) {
         const Caller& caller = state.callers[i];
@@ -646,22 +888,29 @@ void WhoReads::for_each_step(const State& state, const Visit& visit) const {
                 break;
             case At::Receiving:
                 step(says[9], [i](Step& next) {
-                    next.s.callers[i].packet = next.receive();
+                    next.receive(next.s.callers[i].unanswered);
                     next.s.callers[i].at = At::Handling;
                 });
                 break;
             case At::Handling:
-                step(says[10], [i](Step& next) {
-                    next.handle(std::exchange(next.s.callers[i].packet, kNothing))
-                        ? next.read_on(i)
-                        : static_cast<void>(next.s.callers[i].at = At::Ending);
+                step(says[10], [i](Step& next) { next.caller_handles(i); });
+                break;
+            case At::Losing:
+                step(says[11], [i](Step& next) {
+                    next.lost();
+                    next.caller_handled(i);
                 });
                 break;
             case At::Ending:
-                step("the caller that read the end says so", [i](Step& next) {
+                step(says[12], [i](Step& next) {
                     next.end();
-                    next.read_on(i);
+                    next.caller_handled(i);
                 });
+                break;
+            case At::Away:
+                if (caller.sleeper_woken) {
+                    step(says[13], [i](Step& next) { next.wait_up(i); });
+                }
                 break;
             default:
                 break;
@@ -714,23 +963,23 @@ void WhoReads::for_each_step(const State& state, const Visit& visit) const {
             break;
         case At::Receiving:
             step("pump: receives", [](Step& next) {
-                next.s.pump_packet = next.receive();
+                next.receive(kBurst);
                 next.s.pump = At::Handling;
             });
             break;
         case At::Handling:
-            step("pump: handles what it received", [](Step& next) {
-                const Packet packet = std::exchange(next.s.pump_packet, kNothing);
-                if (packet == kNothing) {
-                    next.s.pump_batch = 0;
-                }
-                next.handle(packet) ? next.pump_reads() : static_cast<void>(next.s.pump = At::Ending);
+            step("pump: handles what it received", [](Step& next) { next.pump_handles(); });
+            break;
+        case At::Losing:
+            step("pump: says that the daemon is away", [](Step& next) {
+                next.lost();
+                next.pump_handled();
             });
             break;
         case At::Ending:
             step("pump: says that the end was read", [](Step& next) {
                 next.end();
-                next.pump_reads();
+                next.pump_handled();
             });
             break;
         case At::Asking:
@@ -740,7 +989,7 @@ void WhoReads::for_each_step(const State& state, const Visit& visit) const {
         case At::Telling:
             if (callback_may_end) {
                 step("program: a callback returns", [](Step& next) {
-                    next.tell(std::exchange(next.s.pump_packet, kNothing));
+                    next.tell(std::exchange(next.s.pump_notice, Packet{0}));
                     next.s.dispatch_told = true;
                     next.dispatch_on();
                 });
@@ -755,19 +1004,38 @@ void WhoReads::for_each_step(const State& state, const Visit& visit) const {
         step("teller: woken", [](Step& next) { next.tell_on(); });
     } else if (state.teller == At::Telling && callback_may_end) {
         step("teller: a callback returns", [](Step& next) {
-            next.tell(std::exchange(next.s.teller_notice, kNothing));
+            next.tell(std::exchange(next.s.teller_notice, Packet{0}));
             next.tell_on();
         });
     }
 
-    // ---- Others on this side ----
-    if (state.poster_is_there) {
-        step("somebody posts", [](Step& next) {
-            next.s.poster_is_there = false;
-            if (!next.s.end) {
-                next.send(kPost);
+    // ---- The resumer ----
+    switch (state.resumer) {
+        case At::Notified:
+            step("resumer: woken", [](Step& next) { next.resumer_woken(); });
+            break;
+        case At::Reaching:
+            step("resumer: reaches a daemon", [](Step& next) { next.resume(); });
+            if (state.closed || situation_.may_give_up) {
+                step("resumer: gives up", [](Step& next) { next.give_up(); });
             }
-        });
+            break;
+        case At::Resuming:
+            step("resumer: has brought everything back", [](Step& next) { next.resumed(); });
+            break;
+        case At::Ending:
+            step("resumer: says that this is the end", [](Step& next) {
+                next.end();
+                next.s.resumer = At::Gone;
+            });
+            break;
+        default:
+            break;
+    }
+
+    // ---- Others on this side ----
+    if (state.releases_to_come > 0) {
+        step("somebody releases", [](Step& next) { next.release(); });
     }
     if (state.closer_is_there) {
         step("somebody closes", [](Step& next) {
@@ -784,24 +1052,31 @@ void WhoReads::for_each_step(const State& state, const Visit& visit) const {
     if (situation_.is_destroyed && !state.destroyer_is_there && !state.stop_pump) {
         step("the client is destroyed: stop the pump", [](Step& next) { next.stop_background_pump(); });
     }
+    if (state.stop_pump && state.has_pump && state.pump == At::Gone && state.teller == At::Gone) {
+        step("the client is destroyed: its threads have ended", [](Step& next) { next.lose_pump(); });
+    }
 
     // ---- The peer ----
     if (!state.peer_is_there) {
         return;
     }
     if (!state.sent.empty()) {
-        step("peer: takes a request", [](Step& next) { next.s.taken.push(next.s.sent.pop()); });
+        step("peer: takes a request", [](Step& next) {
+            const Packet request = next.s.sent.pop();
+            next.s.taken.push(request);
+            if (is_release(request)) {
+                next.s.released = static_cast<std::uint8_t>(next.s.released + leases_of(request));
+            }
+        });
     }
     for (const Packet request : state.taken) {
-        if (situation_.one_is_unanswered && request == request_of(0, 0)) {
+        if ((situation_.one_is_unanswered && request == request_of(0, 0)) ||
+            (!situation_.acknowledges && is_release(request))) {
             continue;
         }
         step("peer: answers a request", [request](Step& next) {
             next.s.taken.remove(request);
             next.s.incoming.push(kReply | request);
-            if (request != kPost) {
-                ++next.s.grants;
-            }
         });
     }
     if (state.events_sent < situation_.events) {
@@ -810,9 +1085,9 @@ void WhoReads::for_each_step(const State& state, const Visit& visit) const {
             ++next.s.events_sent;
         });
     }
-    if (situation_.peer_may_leave) {
+    if (state.peer_may_leave) {
         step("peer: leaves", [](Step& next) {
-            next.s.peer_is_there = false;
+            next.s.peer_is_there = next.s.peer_may_leave = false;
             next.s.sent.clear();
             next.s.taken.clear();
         });
@@ -842,22 +1117,28 @@ std::optional<std::string> WhoReads::wrong_at_rest(const State& state) const {
         }
         ++waiting;
     }
-    if (state.waiters != waiting || state.reading != (waiting > 0) || state.calls.size != waiting) {
+    if (state.waiters != waiting || state.reading != (waiting > 0) || (waiting == 0) != state.calls.empty()) {
         return "the books do not say who calls";
     }
+    const bool sends_all = state.end || (state.releases == 0 && state.released >= situation_.releases);
     if (situation_.is_destroyed) {
         return state.pump != At::Gone || state.teller != At::Gone
                    ? std::optional<std::string>("the client's threads do not end")
-                   : std::nullopt;
+               : !sends_all ? std::optional<std::string>("nobody sends what was released")
+                            : std::nullopt;
     }
     if (state.closed && situation_.pump != Pump::Background && state.pump == At::Gone) {
         return std::nullopt;  // it was told so, and cares for nothing more
     }
-    if (!state.end && (!state.incoming.empty() || !state.peer_is_there)) {
+    if (!state.end &&
+        (!state.incoming.empty() || !state.peer_is_there || (state.unacked != 0 && situation_.acknowledges))) {
         return "nobody reads what has come";
     }
     if (!state.end && !state.outgoing.empty()) {
         return "nobody sends what is to be sent";
+    }
+    if (!sends_all) {
+        return "nobody sends what was released";
     }
     if (!state.notices.empty() || state.told != state.events_sent ||
         state.told_end != (state.end && situation_.end_is_told)) {
@@ -866,7 +1147,10 @@ std::optional<std::string> WhoReads::wrong_at_rest(const State& state) const {
     if (situation_.pump != Pump::Background && (state.closed || state.end) && state.pump != At::Gone) {
         return "the program is not told that the client was closed or lost its connection";
     }
-    if (state.grants != state.owned + state.returned && state.peer_is_there) {
+    if (!state.end && (state.life != Life::Up || state.told_away != state.told_back)) {
+        return "the client does not come back, or does not say so";
+    }
+    if (state.grants != state.owned + state.returned) {
         return "what was granted belongs to nobody";
     }
     return std::nullopt;
@@ -884,14 +1168,17 @@ std::string WhoReads::describe(const State& state) const {
     std::string text;
     for (std::size_t i = 0; i < situation_.callers; ++i) {
         const Caller& caller = state.callers[i];
-        text += "caller " + number(i) + ": at " + number(caller.at) + " result " + number(caller.result) + " turn " +
-                number(caller.turn) + " sleeping " + number(caller.sleeping) + "; ";
+        text += "caller " + number(i) + ": at " + number(caller.at) + " unanswered " + number(caller.unanswered) +
+                " turn " + number(caller.turn) + " sleeping " + number(caller.sleeping) + "; ";
     }
-    return text + "pump at " + number(state.pump) + ", teller at " + number(state.teller) + "; waiters " +
-           number(state.waiters) + " reading " + number(state.reading) + " closed " + number(state.closed) + " end " +
-           number(state.end) + " wake " + number(state.wake_set) + " kick " + number(state.kick_set) + " interest " +
-           number(state.interest) + " pump sleeps " + number(state.pump_sleeps) + "; incoming " + list(state.incoming) +
-           " notices " + list(state.notices) + " outgoing " + list(state.outgoing) + " calls " + list(state.calls);
+    return text + "pump at " + number(state.pump) + ", teller at " + number(state.teller) + ", resumer at " +
+           number(state.resumer) + "; waiters " + number(state.waiters) + " reading " + number(state.reading) +
+           " closed " + number(state.closed) + " end " + number(state.end) + " life " + number(state.life) + " wake " +
+           number(state.wake_set) + " kick " + number(state.kick_set) + " interest " + number(state.interest) +
+           " pump sleeps " + number(state.pump_sleeps) + " releases " + number(state.releases) + " unacked " +
+           number(state.unacked) + " granted " + number(state.grants) + " owned " + number(state.owned) +
+           "; incoming " + list(state.incoming) + " notices " + list(state.notices) + " outgoing " +
+           list(state.outgoing) + " calls " + list(state.calls);
 }
 
 }  // namespace hurray::model

@@ -7,19 +7,20 @@
 #include <string>
 #include <string_view>
 
-/// A model of who reads the socket: client/connection.cpp, without the packets' contents.
+/// A model of who reads the socket: client/connection.cpp and connection_resume.cpp, without the packets' contents.
 ///
 /// A step is what a thread does from one place where others can come in between to the next: from taking the connection's lock
 /// until giving it up, or one system call without the lock. What happens inside the lock is written here as there, in functions of
 /// the same names; where a thread can be in between is its `At`:
 ///
 ///   at (caller)     where in client/connection.cpp
-///   Calling         before call()
+///   Calling         before call_many()
 ///   Polling         read_until_done: in poll(); Polled: out of it, before the lock
-///   Receiving       read_packet: before receive_packet(); Handling: with the packet, in handle(), before the lock
-///   Ending          end(): between setting end_ and the rest, where on_end() runs
+///   Receiving       read_packets: before reader_.read(); Handling: with the burst, before the lock and the next packet of it
+///   Losing, Ending  lose(), end(): between the first half and the second, where on_away() and on_end() run
 ///   Sleeping        wait_for: in sem_wait(); Woken: out of it, before the lock
 ///   Asking          wait_for: in interrupted_()
+///   Away            wait_up: in poll()
 ///
 ///   at (pump)       of run_background_pump() or of a program that polls the descriptor and calls dispatch()
 ///   Waiting         pump: in epoll_wait(); Waited: out of it, before the lock
@@ -27,9 +28,11 @@
 ///   Outside         the program's own poll() of the descriptor, or between two dispatch()
 ///
 ///   at (teller)     run_teller(): Idle: in untold_.wait(); Notified: woken; Telling: in a notice
+///   at (resumer)    run_resumer(): Idle: in lost_.wait(); Notified: woken; Reaching: reach_daemon(); Resuming: resume(), in on_back();
+///                   Ending: as above
 ///
-/// The peer is the daemon: it takes requests, answers them in any order, sends events, leaves. Releases and posted requests are
-/// one `post`. Not modelled: running out of memory, forks, a client that is outlived by its leases.
+/// The peer is the daemon: it takes requests, answers them in any order, sends events, goes away and comes back. Not modelled: running
+/// out of memory, forks, calls of the resumer's own, a client that is outlived by its leases.
 namespace hurray::model {
 
 /// The rules that make it work, each of which can be left out, to see that it is needed.
@@ -38,8 +41,9 @@ enum class Rule : std::uint8_t {
     ReaderHandsOver,    ///< ~ReaderTurn: hand_over
     AskerHandsOver,     ///< wait_for: whoever leaves its wait to ask interrupted_ passes on a turn that came just then
     AskerDoesNotCount,  ///< wait_for: whoever asks interrupted_ is no waiter meanwhile
-    SleepersAreMarked,  ///< wait_for: call.sleeping, set before the lock is given up
+    SleepersAreMarked,  ///< wait_for: Wait::sleeping, set before the lock is given up
     FinishWakesTheCaller,       ///< finish: sem_post
+    BurstIsHandledToItsEnd,     ///< read_packets: also when the reader has its own replies
     FailKicksTheReader,         ///< fail_calls: kick_, since the reader sleeps in poll
     BlockedSendKicksTheReader,  ///< send: kick_, so that the reader polls for writability too
     BlockedSendIsWatched,       ///< update_interest: EPOLLOUT while something is to be written
@@ -50,13 +54,23 @@ enum class Rule : std::uint8_t {
     NoticeWakesTheTeller,       ///< queue_notices: untold_
     EndFailsCalls,              ///< end: fail_calls
     EndWakesThePump,            ///< end: wake_pump
+    EndWakesSleepers,           ///< end: wake_sleepers
     CloseWakesThePump,          ///< close_calls: wake_pump
     DispatchLeavesTheMark,      ///< dispatch: what it leaves to be done marks the descriptor again
     DispatchTellsTheEndLast,    ///< dispatch: ConnectionLost only once on_end's notices are queued
     StopWakesThePump,           ///< stop_background_pump: wake_pump
     StopWakesTheTeller,         ///< stop_background_pump: untold_
     AbandonedGrantGoesBack,     ///< handle_reply: a late grant is released
-    GrantMeanwhileGoesBack,     ///< wait_for: and so is one that came while interrupted_ ran
+    ReleaseWakesThePump,        ///< release: wake_pump, if it was not sent at once
+    PumpSendsReleases,          ///< pump: flush_releases before it sleeps
+    FlushSendsReleases,         ///< flush: flush_releases, which had to wait for what was before them
+    StopSendsReleases,          ///< lose_pump: flush_releases
+    LossFailsCalls,             ///< lose: fail_calls
+    LossKeepsReleases,          ///< lose: those that were not acknowledged are to be sent again
+    LossWakesTheResumer,        ///< lose, ~ReaderTurn: lost_
+    BackOpensInterest,          ///< resume: update_interest, wake_pump
+    BackSendsReleases,          ///< resume: flush_releases
+    BackWakesSleepers,          ///< resume: wake_sleepers
     kCount
 };
 [[nodiscard]] std::string_view name_of(Rule rule);
@@ -75,7 +89,8 @@ struct Situation {
     std::uint8_t callers = 2;
     std::uint8_t calls = 1;  ///< of each
     std::uint8_t events = 0;
-    std::uint8_t posts = 0;
+    std::uint8_t batch = 1;  ///< requests of each call
+    std::uint8_t releases = 0;
     std::uint8_t send_room = 8;         ///< requests that the socket takes before the peer has taken any
     std::uint8_t signals = 0;           ///< that may interrupt a wait, at most
     std::uint8_t timed_dispatches = 0;  ///< Polls: how often the program calls dispatch with a timeout instead, at most
@@ -84,8 +99,11 @@ struct Situation {
     bool callbacks_wait = false;  ///< and so do callbacks, for the callers
     bool is_closed = false;       ///< some thread closes the client
     bool is_destroyed = false;    ///< after the callers have gone: close, stop_background_pump
-    bool peer_may_leave = false;
+    bool peer_may_leave = false;  ///< once
+    bool reconnects = false;      ///< and it comes back
     bool one_is_unanswered = false;  ///< the first call of caller 0
+    bool may_give_up = false;        ///< or does not come back for too long
+    bool acknowledges = true;        ///< the peer answers releases
     bool end_is_told = true;         ///< on_end has notices
 };
 
@@ -103,20 +121,24 @@ class WhoReads {
         Sleeping,
         Woken,
         Asking,
+        Away,
         // Whoever reads
         Receiving,
         Handling,
+        Losing,
         Ending,
         // The pump
         Outside,
         Waiting,
         Waited,
         Telling,
-        // The teller
+        // The teller and the resumer
         Idle,
-        Notified
+        Notified,
+        Reaching,
+        Resuming
     };
-    enum class Result : std::uint8_t { None, Reply, Closed, Lost };
+    enum class Life : std::uint8_t { Up, Away, Resuming };
     using Packet = std::uint8_t;
 
     /// A queue or list, whose unused places are zero.
@@ -134,13 +156,16 @@ class WhoReads {
     };
     struct Caller {
         At at = At::Calling;
-        std::uint8_t number = 0;  ///< of its call
-        Result result = Result::None;
-        std::uint8_t turn = 0;  ///< the semaphore
+        std::uint8_t calls_to_come = 0;  ///< with the one that goes on
+        std::uint8_t number = 0;         ///< of its next request
+        std::uint8_t unanswered = 0;     ///< Wait::unanswered
+        std::uint8_t granted = 0;        ///< calls with a reply
+        std::uint8_t turn = 0;           ///< the semaphore
         bool sleeping = false;
-        std::uint8_t ready = 0;  ///< what poll said
+        bool is_lost = false;
+        bool sleeper_woken = false;  ///< the eventfd of wait_up
         bool polls_out = false;
-        Packet packet = 0;  ///< in its hands
+        std::uint8_t ready = 0;  ///< what poll said
         friend bool operator==(const Caller&, const Caller&) = default;
     };
     struct State {
@@ -148,34 +173,62 @@ class WhoReads {
         // The pump: whose thread it is depends on the situation.
         At pump = At::Gone;
         std::uint8_t pump_ready = 0;
-        Packet pump_packet = 0;
-        std::uint8_t pump_batch = 0;
-        bool dispatch_looked = false, dispatch_told = false, dispatch_last_look = false, dispatch_is_timed = false,
-             dispatch_asks = false;
+        Packet pump_notice = 0;
+        bool dispatch_looked = false;
+        bool dispatch_told = false;
+        bool dispatch_last_look = false;
+        bool dispatch_is_timed = false;
         std::uint8_t timed_dispatches = 0;
         At teller = At::Gone;
         Packet teller_notice = 0;
-        bool poster_is_there = false, closer_is_there = false, destroyer_is_there = false;
+        At resumer = At::Gone;
+        bool closer_is_there = false;
+        bool destroyer_is_there = false;
         std::uint8_t signals = 0;
+        std::uint8_t releases_to_come = 0;
         // The peer and the socket
         bool peer_is_there = true;
+        bool peer_may_leave = false;
         std::uint8_t events_sent = 0;
         List sent;      ///< requests that the peer has not taken
         List taken;     ///< that it has not answered
         List incoming;  ///< packets for this side
-        std::uint8_t grants = 0, owned = 0, returned = 0;
+        std::uint8_t grants = 0;
+        std::uint8_t owned = 0;
+        std::uint8_t returned = 0;
+        std::uint8_t released = 0;
         // The connection's members
-        List calls;  ///< callers
+        List calls;  ///< requests
         std::uint8_t waiters = 0;
-        bool reading = false, pump_reads = false, closed = false, end = false, end_is_booked = false, in_epoll = true;
+        bool reading = false;
+        bool pump_reads = false;
+        bool closed = false;
+        bool end = false;
+        bool end_is_booked = false;
+        Life life = Life::Up;
+        bool is_lost = false;
+        bool in_epoll = true;
+        bool has_pump = false;
+        bool stop_pump = false;
+        List burst;  ///< reader_
         List outgoing;
         List abandoned;
         List notices;
-        bool wake_set = false, kick_set = false, pump_sleeps = false, poll_fd_is_out = false, stop_pump = false;
+        std::uint8_t releases = 0;
+        std::uint8_t unacked = 0;
+        bool wake_set = false;
+        bool kick_set = false;
+        bool pump_sleeps = false;
+        bool poll_fd_is_out = false;
         std::uint8_t interest = 0;
         // What the program was told
         std::uint8_t told = 0;
-        bool told_end = false, told_out_of_order = false, two_read = false;
+        bool told_away = false;
+        bool told_back = false;
+        bool told_end = false;
+        // What must not be
+        bool told_out_of_order = false;
+        bool two_read = false;
         friend bool operator==(const State&, const State&) = default;
     };
 
