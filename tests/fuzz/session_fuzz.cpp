@@ -63,10 +63,12 @@ class Script : public hurray::fuzz::FuzzInput {
     }
 };
 
+constexpr std::size_t kImmutableSort = 8;
+
 /// What peers send in place of memory, made once.
 const UniqueFd& descriptor(std::size_t kind) {
-    static const std::array<UniqueFd, 8> kDescriptors = [] {
-        std::array<UniqueFd, 8> made;
+    static const std::array<UniqueFd, 9> kDescriptors = [] {
+        std::array<UniqueFd, 9> made;
         made[0] = hurray::test::make_memfd({.size = 4096});
         made[1] = hurray::test::make_memfd({.size = 4096});
         made[2] = hurray::test::make_memfd({.size = 8192});
@@ -75,6 +77,8 @@ const UniqueFd& descriptor(std::size_t kind) {
         made[5] = UniqueFd(::eventfd(0, EFD_CLOEXEC));
         made[6] = UniqueFd(::open("/dev/null", O_RDWR | O_CLOEXEC));
         made[7] = UniqueFd(::open("/", O_PATH | O_CLOEXEC));
+        made[kImmutableSort] =
+            hurray::test::make_memfd({.size = 4096, .seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL});
         return made;
     }();
     return kDescriptors.at(kind % kDescriptors.size());
@@ -97,9 +101,14 @@ wire::Id16 id16(std::uint8_t number) {
 /// What a client can know from its packets alone, checked.
 class Witness {
   public:
+    void is_user(std::uint32_t uid) { uid_ = uid; }
     void will_send(std::uint64_t request_id) { requests_.insert(request_id); }
     /// It keeps segments from now on.
     void keeps_segments() { kept_.emplace(); }
+    void publishes(std::uint64_t request_id, const wire::Publish& publish) {
+        publishing_[request_id] = {publish.capsule, !publish.segments.empty() && wire::is_immutable(publish.segments)};
+    }
+    void attaches(std::uint64_t request_id, const wire::Attach& attach) { attaching_[request_id] = attach; }
     void drops(std::uint64_t request_id, const std::vector<std::uint64_t>& segments) {
         if (kept_) {
             dropping_[request_id] = segments;
@@ -114,6 +123,13 @@ class Witness {
             requests_.erase(request);
             if (const auto* grant = std::get_if<wire::AttachReply>(&packet.message)) {
                 see_segments(*grant);
+                const wire::Attach& asked = attaching_.at(packet.request_id);
+                HURRAY_CHECK(!asked.immutable_only || wire::is_immutable(grant->segments));
+                HURRAY_CHECK(asked.allow_unsealed || !wire::is_unsealed(grant->segments));
+            }
+            if (std::holds_alternative<wire::PublishReply>(packet.message)) {
+                const auto& [capsule, immutable] = publishing_.at(packet.request_id);
+                capsules_[{uid_, capsule}].immutable = immutable;
             }
             if (auto dropped = dropping_.extract(packet.request_id); !dropped.empty()) {
                 for (const std::uint64_t segment : dropped.mapped()) {
@@ -133,6 +149,7 @@ class Witness {
         std::set<wire::LeaseId> ended;
         bool lost = false;
         bool retired = false;
+        bool immutable = false;
     };
 
     /// A descriptor is left out only if it came before, and was neither dropped nor is it gone. Who keeps nothing gets all.
@@ -166,7 +183,7 @@ class Witness {
     void see_event(const wire::Ended& event) {
         const Capsule& capsule = capsules_[event.capsule];
         HURRAY_CHECK(capsule.open.empty());
-        HURRAY_CHECK(event.reusable == !capsule.lost);
+        HURRAY_CHECK(event.reusable == (!capsule.lost && !capsule.immutable));
         capsules_.erase(event.capsule);  // its id may be published anew
     }
     void see_event(const wire::Retired& event) { HURRAY_CHECK(!std::exchange(capsules_[event.capsule].retired, true)); }
@@ -180,6 +197,10 @@ class Witness {
     std::map<std::uint64_t, std::vector<std::uint64_t>> dropping_;  ///< by request
     std::multiset<std::uint64_t> requests_;                         ///< without a reply so far
     std::map<wire::CapsuleId, Capsule> capsules_;
+    std::map<std::uint64_t, std::pair<wire::Id16, bool>>
+        publishing_;                                   ///< by request: capsule, and whether it is immutable
+    std::map<std::uint64_t, wire::Attach> attaching_;  ///< by request
+    std::uint32_t uid_ = 0;
     bool closing_ = false;
 };
 
@@ -302,6 +323,7 @@ class World : private hurrayd::Outbound::Listener {
         }
         const std::uint32_t uid = kUsers.at(how / 2U % kUsers.size());
         slot->daemons = {{next_session_++}, {uid, uid, 1}, false, {}};
+        slot->witness.is_user(uid);
         outbound_.add(slot->daemons.number, ends[0]);
         slot->session = id16(static_cast<std::uint8_t>(slot->daemons.number.value));
         if (how / 64 == 0) {  // an id that somebody has already; one that somebody had, no honest client takes
@@ -351,12 +373,19 @@ class World : private hurrayd::Outbound::Listener {
         publish.group = kind < 128 ? 0 : 1 + kind % 2U;
         std::vector<std::size_t> kinds;
         if (kind % 4 != 0) {
-            const std::size_t sort = kind % 8 == 1 ? 2 : kind / 8U % 16 < 8 ? kind / 8U % 2 : kind / 8U % 8;
+            std::size_t sort = kind % 8 == 1 ? 2 : kind / 8U % 16 < 8 ? kind / 8U % 2 : kind / 8U % 8;
             // Mostly of one number for each file, so that it is known already; now and then without its descriptor.
             const bool is_brought = which / 16U != 15;
+            auto memory = wire::Memory::Reusable;
+            if (which / 16U == 9) {
+                sort = kImmutableSort;
+                memory = wire::Memory::Immutable;
+            } else if (which / 16U == 11) {  // what it is not
+                memory = kind / 64U % 2 == 0 ? wire::Memory::Immutable : wire::Memory::Dmabuf;
+            }
             const std::uint64_t number = which / 16U % 2 == 0 ? kind : sort;
             const std::uint64_t reservation = which / 16U % 4 == 2 ? kind / 4U % 8 : 0;
-            publish.segments = {{number, is_brought, wire::Memory::Reusable, sort == 2 ? 8192U : 4096U, reservation}};
+            publish.segments = {{number, is_brought, memory, sort == 2 ? 8192U : 4096U, reservation}};
             if (is_brought) {
                 kinds.push_back(sort);
             }
@@ -373,6 +402,8 @@ class World : private hurrayd::Outbound::Listener {
         } else {
             attach.what = std::string(script.one_of(kNames));
         }
+        attach.immutable_only = how >= 128 && attach.lease % 2 == 0;
+        attach.allow_unsealed = how >= 128;
         attach.which = std::array{wire::Which::Latest, wire::Which::Latest, wire::Which::Exactly,
                                   wire::Which::NewerThan}[how / 32 % 4];
         if (attach.which != wire::Which::Latest) {
@@ -456,6 +487,12 @@ class World : private hurrayd::Outbound::Listener {
         const SessionNumber number = peer.daemons.number;
         outbound_.spoke(number);
         const bool was_greeted = peer.daemons.greeted;
+        if (const auto* publish = decoded ? std::get_if<wire::Publish>(&decoded->message) : nullptr) {
+            peer.witness.publishes(decoded->request_id, *publish);
+        }
+        if (const auto* attach = decoded ? std::get_if<wire::Attach>(&decoded->message) : nullptr) {
+            peer.witness.attaches(decoded->request_id, *attach);
+        }
         if (const auto* drop = decoded ? std::get_if<wire::Drop>(&decoded->message) : nullptr) {
             peer.witness.drops(decoded->request_id, drop->segments);
         }
