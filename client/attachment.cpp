@@ -113,6 +113,8 @@ Result<Attachment> attach(const std::shared_ptr<Session>& session, const AttachT
     message.what = terms.what;
     message.which = terms.which;
     message.version = terms.version;
+    message.immutable_only = terms.immutable_only;
+    message.allow_unsealed = terms.allow_unsealed;
 
     Connection::CallOptions options;
     options.timeout_ms = terms.timeout_ms;
@@ -145,6 +147,11 @@ Result<Attachment> attach(const std::shared_ptr<Session>& session, const AttachT
     if (!segments) {
         return fail(std::move(segments.error()));
     }
+    const bool is_immutable = wire::is_immutable(granted->segments);
+    const bool is_unsealed = wire::is_unsealed(granted->segments);
+    if ((terms.immutable_only && !is_immutable) || (!terms.allow_unsealed && is_unsealed)) {
+        return unsound({Errc::Protocol, "its memory is of a kind that was not asked for"});
+    }
     auto ranges = find_buffers(*granted, *segments, terms.populate);
     if (!ranges) {
         return fail(std::move(ranges.error()));
@@ -152,6 +159,8 @@ Result<Attachment> attach(const std::shared_ptr<Session>& session, const AttachT
     Attachment attachment;
     attachment.version = granted->version;
     attachment.access = granted->access;
+    attachment.immutable = is_immutable;
+    attachment.unsealed = is_unsealed;
     for (const BufferRange& range : *ranges) {
         attachment.byte_size += range.size;
     }

@@ -7,6 +7,7 @@
 #include <sys/random.h>
 
 #include "client/event.hpp"
+#include "client/foreign_memory.hpp"
 #include "libhurray/format/descriptor_reader.hpp"
 #include "libhurray/format/validate.hpp"
 #include "proto/wire/names.hpp"
@@ -67,16 +68,13 @@ Result<wire::Id16> Publisher::random_id() {
     return random_[--random_left_];
 }
 
-Result<Publisher::Published> Publisher::publish(Connection& connection, std::span<const std::uint8_t> descriptor,
-                                                Allocation& allocation, const PublishTerms& terms) {
+namespace {
+
+/// The buffers that are to be published, once all that can be judged here is.
+Result<BufferTable> check(const Connection& connection, std::span<const std::uint8_t> descriptor,
+                          const PublishTerms& terms) {
     if (connection.in_child()) {
         return fail(forked());
-    }
-    if (allocation.maybe_published) {
-        return fail_field(
-            Errc::InvalidArgument, "allocation",
-            "the allocation may have been published before the connection ended, so somebody may be reading "
-            "it: allocate anew");
     }
     if (!terms.name.empty()) {
         if (auto checked = wire::check_name(terms.name, "name"); !checked) {
@@ -90,10 +88,73 @@ Result<Publisher::Published> Publisher::publish(Connection& connection, std::spa
     if (const auto valid = validate_descriptor(*view, ValidationRules::Sharing); !valid) {
         return fail(to_error(valid.error()));
     }
-    auto placements = place(view->buffers, allocation);
+    return view->buffers;
+}
+
+bool is_unanswered(const Error& error) noexcept {
+    return error.code == Errc::ConnectionLost || error.code == Errc::Closed;
+}
+
+}  // namespace
+
+Result<Publisher::Published> Publisher::publish(Connection& connection, std::span<const std::uint8_t> descriptor,
+                                                Allocation& allocation, const PublishTerms& terms) {
+    if (!connection.in_child() && allocation.maybe_published) {
+        return fail_field(
+            Errc::InvalidArgument, "allocation",
+            "the allocation may have been published before the connection ended, so somebody may be reading "
+            "it: allocate anew");
+    }
+    const auto table = check(connection, descriptor, terms);
+    if (!table) {
+        return fail(table.error());
+    }
+    auto placements = place(*table, allocation);
     if (!placements) {
         return fail(std::move(placements.error()));
     }
+    Blocks blocks;
+    bool holds_bytes = false;
+    for (std::size_t i = 0; i < table->size(); ++i) {
+        holds_bytes = holds_bytes || (*table)[i].byte_size > 0;
+    }
+    if (holds_bytes) {
+        blocks.push_back(allocation.block());
+        if (const ProducerSegment& segment = blocks.front()->segment(); segment.kind == wire::Memory::Immutable) {
+            if (auto sealed = segment.memory->make_immutable(); !sealed) {
+                sealed.error().field = "allocation";
+                return fail(std::move(sealed.error()));
+            }
+        }
+    }
+    auto published = send(connection, descriptor, *table, std::move(*placements), blocks, terms);
+    if (!published && is_unanswered(published.error())) {
+        allocation.maybe_published = true;
+        for (const auto& block : blocks) {
+            block->spoil();
+        }
+    }
+    return published;
+}
+
+Result<Publisher::Published> Publisher::publish(Connection& connection, std::span<const std::uint8_t> descriptor,
+                                                std::span<const std::int32_t> fds,
+                                                const std::vector<wire::Placement>* placements,
+                                                const PublishTerms& terms) {
+    const auto table = check(connection, descriptor, terms);
+    if (!table) {
+        return fail(table.error());
+    }
+    auto memory = ForeignMemory::take(*pool_, fds, placements, *table);
+    if (!memory) {
+        return fail(std::move(memory.error()));
+    }
+    return send(connection, descriptor, *table, std::move(memory->placements), memory->blocks, terms);
+}
+
+Result<Publisher::Published> Publisher::send(Connection& connection, std::span<const std::uint8_t> descriptor,
+                                             const BufferTable& table, std::vector<wire::Placement> placements,
+                                             const Blocks& blocks, const PublishTerms& terms) {
     auto id = random_id();
     if (!id) {
         return fail(std::move(id.error()));
@@ -102,39 +163,46 @@ Result<Publisher::Published> Publisher::publish(Connection& connection, std::spa
     message.capsule = *id;
     message.name = terms.name;
     message.descriptor.assign(reinterpret_cast<const char*>(descriptor.data()), descriptor.size());
-    message.placements = std::move(*placements);
+    message.placements = std::move(placements);
     message.group = terms.group;
 
-    Published published;
-    published.capsule = {connection.uid(), *id};
-    bool holds_bytes = false;
-    for (std::size_t i = 0; i < view->buffers.size(); ++i) {
-        published.byte_size += view->buffers[i].byte_size;
-        holds_bytes = holds_bytes || view->buffers[i].byte_size > 0;
-    }
-    Connection::CallOptions options;
-    options.interruptible = false;  // answered at once; giving up in between would leave it open who owns the memory
-    const std::shared_ptr<Block> block = holds_bytes ? allocation.block() : nullptr;
-    const int fd = holds_bytes ? block->segment().memory->fd() : -1;
-    if (holds_bytes) {
+    std::vector<int> fds;
+    for (const auto& block : blocks) {
         // Whose first publish is without its answer yet is brought by others as well: the daemon sees that it is one file.
-        ProducerSegment& segment = block->segment();
+        const ProducerSegment& segment = block->segment();
         const bool is_known = segment.is_known;
-        message.segments.push_back({segment.number, !is_known, wire::Memory::Reusable, segment.memory->size(),
-                                    is_known ? 0 : segment.reservation});
+        message.segments.push_back(
+            {segment.number, !is_known, segment.kind, segment.size(), is_known ? 0 : segment.reservation});
         if (!is_known) {
-            options.fds = std::span(&fd, 1);
+            fds.push_back(segment.fd());
         }
     }
+    Published published;
+    published.capsule = {connection.uid(), *id};
+    for (std::size_t i = 0; i < table.size(); ++i) {
+        published.byte_size += table[i].byte_size;
+    }
+    published.immutable = wire::is_immutable(message.segments);
+    published.unsealed = wire::is_unsealed(message.segments);
+    Connection::CallOptions options;
+    options.interruptible = false;  // answered at once; giving up in between would leave it open who owns the memory
+    options.fds = fds;
     {
         // On the books before it is sent: what the daemon says of it may be read by another thread.
+        Capsule capsule;
+        capsule.id = published.capsule;
+        capsule.terms = terms;
+        capsule.byte_size = published.byte_size;
+        capsule.immutable = published.immutable;
+        capsule.unsealed = published.unsealed;
+        capsule.blocks = blocks;
         const std::lock_guard lock(mutex_);
-        capsules_.emplace(*id, Capsule{published.capsule, terms, false, 0, published.byte_size, false, block, {}});
+        capsules_.emplace(*id, std::move(capsule));
     }
-    options.on_reply = [this, &id, &terms, &block](const wire::PacketMessage& reply, std::vector<UniqueFd>& /*fds*/,
-                                                   bool /*missing*/) {
+    options.on_reply = [this, &id, &terms, &blocks](const wire::PacketMessage& reply, std::vector<UniqueFd>& /*fds*/,
+                                                    bool /*missing*/) {
         if (const auto* answer = std::get_if<wire::PublishReply>(&reply)) {
-            if (block != nullptr) {
+            for (const auto& block : blocks) {
                 block->segment().is_known = true;  // before anything of the capsule's end is read
             }
             const std::lock_guard lock(mutex_);
@@ -153,16 +221,13 @@ Result<Publisher::Published> Publisher::publish(Connection& connection, std::spa
         published.version = answer->version;
         return published;
     }
+    Capsules::node_type refused;  // its memory goes without the lock
     {
         const std::lock_guard lock(mutex_);
-        capsules_.erase(*id);
+        refused = capsules_.extract(*id);
     }
     if (!reply) {
-        allocation.maybe_published = reply.error().code == Errc::ConnectionLost || reply.error().code == Errc::Closed;
-        if (allocation.maybe_published) {
-            if (block != nullptr) {
-                block->spoil();
-            }
+        if (is_unanswered(reply.error())) {
             connection.post(wire::Withdraw{published.capsule});  // close() knows nothing of it any more
         }
         return fail(std::move(reply.error()));
@@ -239,7 +304,8 @@ Result<Publisher::Published> Publisher::find(const wire::CapsuleId& capsule) {
         return fail(Errc::NotFound, "this client has published no such capsule, or it has ended");
     }
     const Capsule& known = found->second;
-    return Published{known.id, known.version, known.byte_size, known.open.size(), known.retired};
+    return Published{known.id,      known.version,   known.byte_size, known.open.size(),
+                     known.retired, known.immutable, known.unsealed};
 }
 
 void Publisher::on_lease(const wire::LeaseEvent& event, std::vector<Notice>& notices) {
@@ -300,24 +366,28 @@ void Publisher::close_all(Capsule& capsule, std::vector<Notice>& notices) {
 /// What the user is to be told. That notice also keeps the memory: it is used again, or unmapped, after the user was told, and
 /// not by the reader. Where nobody is to be told, memory that can be used again goes back to its pool at once.
 void Publisher::end(Capsule&& capsule, bool reusable, std::vector<Notice>& notices) {
-    std::shared_ptr<Block> block = std::move(capsule.block);
-    if (block != nullptr && !reusable) {
-        block->spoil();
+    Blocks blocks = std::move(capsule.blocks);
+    if (!reusable) {
+        for (const auto& block : blocks) {
+            block->spoil();
+        }
     }
     const HurrayEventFn tell = capsule.terms.on_event;
     if (tell == nullptr) {
-        if (block == nullptr) {
+        if (blocks.empty()) {
             return;
         }
         if (reusable) {
-            block->end_quietly();
-            block.reset();
+            for (const auto& block : blocks) {
+                block->end_quietly();
+            }
+            blocks.clear();
             if (!pool_->needs_sweep()) {
                 return;
             }
         }
-        notices.push_back([pool = pool_, block = std::move(block)]() mutable {
-            block.reset();
+        notices.push_back([pool = pool_, blocks = std::move(blocks)]() mutable {
+            blocks.clear();
             pool->sweep();
             return false;
         });
@@ -330,7 +400,7 @@ void Publisher::end(Capsule&& capsule, bool reusable, std::vector<Notice>& notic
                        capsule.version,
                        0,
                        std::move(capsule.terms.name)};
-    notices.push_back([tell, context = capsule.terms.context, record = std::move(record), block = std::move(block)] {
+    notices.push_back([tell, context = capsule.terms.context, record = std::move(record), blocks = std::move(blocks)] {
         record.tell(tell, context);
         return true;
     });

@@ -19,6 +19,7 @@
 #include "client/connection.hpp"
 #include "client/segment_pool.hpp"
 #include "libhurray/base/result.hpp"
+#include "libhurray/format/buffer_table.hpp"
 #include "proto/wire/messages.hpp"
 
 namespace hurray::client {
@@ -49,13 +50,23 @@ class Publisher {
         std::uint64_t byte_size = 0;
         std::size_t leases = 0;  ///< open ones
         bool retired = false;
+        bool immutable = false;  ///< nobody can change a byte of it any more
+        bool unsealed = false;   ///< it lies in a dma-buf
     };
 
     /// Checks the descriptor against the allocation, and publishes. On success the memory belongs to the capsule.
     /// Fails: InvalidLayout and others  the descriptor; InvalidArgument  it does not fit the allocation; what the daemon says.
     /// If the connection ends before the answer, `allocation.maybe_published` is set, and its memory is never used again.
+    /// One that is to be immutable is made so just before it is sent: after what hurrayd refuses it may be published again, but not
+    /// be written. InvalidArgument, with the allocation as it was: something else in this machine can write to it.
     [[nodiscard]] Result<Published> publish(Connection& connection, std::span<const std::uint8_t> descriptor,
                                             Allocation& allocation, const PublishTerms& terms);
+
+    /// Publishes memory that the caller has made (see ForeignMemory::take).
+    /// Fails: as ForeignMemory::take; InvalidLayout and others  the descriptor; what the daemon says.
+    [[nodiscard]] Result<Published> publish(Connection& connection, std::span<const std::uint8_t> descriptor,
+                                            std::span<const std::int32_t> fds,
+                                            const std::vector<wire::Placement>* placements, const PublishTerms& terms);
 
     /// A number for publications that are to be there all at once. Fails: what the daemon says.
     [[nodiscard]] Result<std::uint64_t> begin_group(Connection& connection);
@@ -84,6 +95,9 @@ class Publisher {
     [[nodiscard]] std::pair<std::size_t, std::uint64_t> totals();
 
   private:
+    /// What it lies in. Each keeps its memory.
+    using Blocks = std::vector<std::shared_ptr<Block>>;
+
     struct Capsule {
         wire::CapsuleId id;
         PublishTerms terms;
@@ -91,7 +105,9 @@ class Publisher {
         std::uint64_t version = 0;  ///< 0: not answered, or staged
         std::uint64_t byte_size = 0;
         bool retired = false;
-        std::shared_ptr<Block> block;  ///< null if it has no byte
+        bool immutable = false;
+        bool unsealed = false;
+        Blocks blocks;  ///< none if it has no byte
         std::set<wire::LeaseId> open;
     };
     struct Hash {
@@ -101,6 +117,9 @@ class Publisher {
     using Capsules = std::unordered_map<wire::Id16, Capsule, Hash>;
 
     [[nodiscard]] Result<wire::Id16> random_id();
+    [[nodiscard]] Result<Published> send(Connection& connection, std::span<const std::uint8_t> descriptor,
+                                         const BufferTable& table, std::vector<wire::Placement> placements,
+                                         const Blocks& blocks, const PublishTerms& terms);
     static void close_all(Capsule& capsule, std::vector<Notice>& notices);
     void end(Capsule&& capsule, bool reusable, std::vector<Notice>& notices);
 

@@ -99,19 +99,56 @@ Result<std::shared_ptr<Block>> SegmentPool::take(std::uint64_t length) {
         }
     }
     sweep();
-    auto made = make(size);
+    auto made = make(size, wire::Memory::Reusable);
     if (!made && size > kLeastArena && length <= kMostArenaBytes && made.error().code == Errc::OverQuota) {
-        made = make(kLeastArena);  // what is left of the quota may do for this one
+        made = make(kLeastArena, wire::Memory::Reusable);  // what is left of the quota may do for this one
     }
     if (!made) {
         return fail(std::move(made.error()));
     }
+    return first_block(*made, length);
+}
+
+Result<std::shared_ptr<Block>> SegmentPool::take_immutable(std::uint64_t length) {
+    HURRAY_DCHECK(length > 0 && length % kPage == 0);
+    sweep();
+    auto made = make(length, wire::Memory::Immutable);
+    if (!made) {
+        return fail(std::move(made.error()));
+    }
+    return first_block(*made, length);
+}
+
+std::shared_ptr<Block> SegmentPool::adopt(UniqueFd fd, const wire::FoundSegment& found) {
+    Lock lock(mutex_);
+    const auto [entry, is_fresh] = foreign_.try_emplace(found.file);
+    try {
+        if (is_fresh) {
+            entry->second = std::make_shared<ProducerSegment>();
+            ProducerSegment& segment = *entry->second;
+            segment.kind = found.memory;
+            segment.foreign = std::move(fd);
+            segment.found = found;
+            segment.number = ++last_number_;
+        }
+        auto block = std::make_shared<Block>(shared_from_this(), entry->second, 0, found.size, found.size);
+        ++entry->second->blocks;
+        return block;
+    } catch (const std::bad_alloc&) {
+        if (is_fresh) {
+            foreign_.erase(entry);
+        }
+        throw;
+    }
+}
+
+Result<std::shared_ptr<Block>> SegmentPool::first_block(const Segment& segment, std::uint64_t length) {
     try {
         Lock lock(mutex_);
-        return take_new(lock, *made, length);
+        return take_new(lock, segment, length);
     } catch (const std::bad_alloc&) {
         if (const auto books = books_.lock()) {
-            books->unreserve((*made)->reservation);
+            books->unreserve(segment->reservation);
         }
         throw;
     }
@@ -120,7 +157,7 @@ Result<std::shared_ptr<Block>> SegmentPool::take(std::uint64_t length) {
 /// The first block of a new segment. Changes nothing if it throws.
 std::shared_ptr<Block> SegmentPool::take_new(Lock& held, const Segment& segment, std::uint64_t length) {
     std::shared_ptr<Block> block;
-    if (length > kMostArenaBytes) {
+    if (length > kMostArenaBytes || segment->kind == wire::Memory::Immutable) {
         block = std::make_shared<Block>(shared_from_this(), segment, 0, segment->memory->size(), 0);
         segment->dirty_end = length;
     } else {
@@ -192,7 +229,7 @@ std::uint64_t SegmentPool::next_arena_size([[maybe_unused]] Lock& held) const no
 }
 
 /// A new segment; in exchange for everything that waits, if it must be.
-Result<SegmentPool::Segment> SegmentPool::make(std::uint64_t size) {
+Result<SegmentPool::Segment> SegmentPool::make(std::uint64_t size, wire::Memory kind) {
     std::shared_ptr<SegmentBooks> books;
     {
         const Lock lock(mutex_);
@@ -201,19 +238,20 @@ Result<SegmentPool::Segment> SegmentPool::make(std::uint64_t size) {
     if (books == nullptr) {
         return fail(Errc::Closed, "this client was destroyed");
     }
-    auto made = reserve_and_make(*books, size);
+    auto made = reserve_and_make(*books, size, kind);
     if (!made) {
         const Errc why = made.error().code;
         const bool for_want_of_room = why == Errc::OverQuota || why == Errc::NoSpace || why == Errc::Limit;
         if (for_want_of_room && drop_idle()) {
-            made = reserve_and_make(*books, size);
+            made = reserve_and_make(*books, size, kind);
         }
     }
     return made;
 }
 
-Result<SegmentPool::Segment> SegmentPool::reserve_and_make(SegmentBooks& books, std::uint64_t size) {
+Result<SegmentPool::Segment> SegmentPool::reserve_and_make(SegmentBooks& books, std::uint64_t size, wire::Memory kind) {
     auto segment = std::make_shared<ProducerSegment>();
+    segment->kind = kind;
     {
         const Lock lock(mutex_);
         segment->number = ++last_number_;
@@ -222,7 +260,8 @@ Result<SegmentPool::Segment> SegmentPool::reserve_and_make(SegmentBooks& books, 
     if (auto reserved = books.reserve(segment->reservation, size); !reserved) {
         return fail(std::move(reserved.error()));
     }
-    auto memory = WritableSegment::create(size);
+    auto memory =
+        WritableSegment::create(size, kind == wire::Memory::Immutable ? Purpose::WrittenOnce : Purpose::Reuse);
     if (!memory) {
         books.unreserve(segment->reservation);
         return fail(std::move(memory.error()));
@@ -236,9 +275,16 @@ Result<SegmentPool::Segment> SegmentPool::reserve_and_make(SegmentBooks& books, 
 void SegmentPool::give_back(Block& block) noexcept {
     Lock lock(mutex_);
     ProducerSegment& segment = *block.segment_;
+    if (segment.is_foreign()) {
+        if (--segment.blocks == 0) {
+            foreign_.erase(segment.found.file);
+            doom(lock, block.segment_);
+        }
+        return;
+    }
     const bool is_spoiled = block.is_spoiled_.load(std::memory_order_relaxed);
     // What the daemon was never told of waits for nobody: its reservation would show it as being written.
-    bool is_of_use = !is_closed_ && segment.is_known;
+    bool is_of_use = !is_closed_ && segment.is_known && segment.kind == wire::Memory::Reusable;
     if (segment.pages) {
         const auto count = static_cast<std::uint32_t>(block.length_ / kPage);
         totals_.arena_live_bytes -= block.length_;
@@ -290,8 +336,10 @@ void SegmentPool::end_idle([[maybe_unused]] Lock& held, ProducerSegment& segment
 
 /// It is on no list any more.
 void SegmentPool::doom([[maybe_unused]] Lock& held, const Segment& segment) noexcept {
-    --totals_.segments;
-    totals_.bytes -= segment->memory->size();
+    if (!segment->is_foreign()) {
+        --totals_.segments;
+        totals_.bytes -= segment->memory->size();
+    }
     if (segment->pages) {
         --totals_.arenas;
         totals_.arena_bytes -= segment->memory->size();
@@ -397,7 +445,7 @@ void SegmentPool::sweep() noexcept {
     try {
         std::vector<std::uint64_t> known;
         for (const Segment& segment : gone) {
-            if (!segment->is_known) {
+            if (!segment->is_known && segment->reservation != 0) {
                 books->unreserve(segment->reservation);
             }
             known.push_back(segment->number);  // known or not: a publish that brought it may be without its answer

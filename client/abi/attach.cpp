@@ -16,9 +16,9 @@ using namespace hurray::client::abi;
 namespace {
 
 Result<AttachTerms> read_terms(const HurrayAttachOptions& options) {
-    constexpr Flag kFlags[] = {{HURRAY_ATTACH_IMMUTABLE_ONLY, "HURRAY_ATTACH_IMMUTABLE_ONLY", false},
+    constexpr Flag kFlags[] = {{HURRAY_ATTACH_IMMUTABLE_ONLY, "HURRAY_ATTACH_IMMUTABLE_ONLY"},
                                {HURRAY_ATTACH_TAKE, "HURRAY_ATTACH_TAKE", false},
-                               {HURRAY_ATTACH_ALLOW_UNSEALED, "HURRAY_ATTACH_ALLOW_UNSEALED", false}};
+                               {HURRAY_ATTACH_ALLOW_UNSEALED, "HURRAY_ATTACH_ALLOW_UNSEALED"}};
     if (auto checked = check_flags(options.flags, kFlags); !checked) {
         return fail(std::move(checked.error()));
     }
@@ -69,6 +69,8 @@ Result<AttachTerms> read_terms(const HurrayAttachOptions& options) {
         return fail(timeout.error());
     }
     terms.timeout_ms = *timeout;
+    terms.immutable_only = (options.flags & HURRAY_ATTACH_IMMUTABLE_ONLY) != 0;
+    terms.allow_unsealed = (options.flags & HURRAY_ATTACH_ALLOW_UNSEALED) != 0;
     return terms;
 }
 
@@ -107,6 +109,7 @@ HurrayStatus hurray_client_attach(HurrayClient* client, const HurrayAttachOption
             return fail(std::move(attachment.error()));
         }
         HurrayCapsuleInfo told{};
+        told.flags = memory_flags(attachment->immutable, attachment->unsealed);
         told.capsule = to_c(attachment->lease->capsule());
         told.access = {1, attachment->access.gid, attachment->access.mode};
         told.version = attachment->version;

@@ -77,13 +77,13 @@ struct Access {
 /// What is known of a capsule. Owns all of it.
 struct CapsuleInfo {
     CapsuleId capsule;
-    std::string name;              ///< empty: it has none
-    std::uint64_t version = 0;     ///< 0: staged in a Group
-    std::uint64_t byte_size = 0;   ///< of its buffers together
-    std::uint64_t leases = 0;      ///< open ones when Client::list or Client::published asked; else 0
-    std::optional<Access> access;  ///< nothing: the publisher's user and root
-    bool immutable = false;
-    bool unsealed = false;
+    std::string name;                      ///< empty: it has none
+    std::uint64_t version = 0;             ///< 0: staged in a Group
+    std::uint64_t byte_size = 0;           ///< of its buffers together
+    std::uint64_t leases = 0;              ///< open ones when Client::list or Client::published asked; else 0
+    std::optional<Access> access;          ///< nothing: the publisher's user and root
+    bool immutable = false;                ///< nobody can change a byte of it any more, its producer neither
+    bool unsealed = false;                 ///< it lies in a dma-buf: others may write to it while it is read
     bool retired = false;                  ///< can't be attached any more, is still held
     bool lingering = false;                ///< outlives its producer
     std::int32_t pid = 0;                  ///< of its producer when Client::list asked; else 0
@@ -93,7 +93,8 @@ struct CapsuleInfo {
 /// One event. `name` lives for the callback only.
 struct Event {
     std::uint32_t kind = 0;  ///< HURRAY_EVENT_*; be ready for kinds that are newer than this header
-    bool reusable = false;   ///< HURRAY_EVENT_ENDED: nobody can be reading the memory any more
+    bool reusable =
+        false;  ///< HURRAY_EVENT_ENDED: nobody can be reading the memory any more, so it may be written again
     HurrayStatus status = HURRAY_OK;
     CapsuleId capsule;
     std::uint64_t version = 0;
@@ -120,6 +121,7 @@ struct PublishOptions {
         on_event{};  ///< this capsule's events; kept until HURRAY_EVENT_ENDED or the Client's end. May be empty
     bool tell_opened = false;  ///< HURRAY_EVENT_LEASE_OPENED too
     std::uint64_t group = 0;   ///< Group::number(): there once that is committed. 0: at once
+    bool immutable = false;    ///< publish_copy: nobody can change the copy any more
 };
 
 /// When the pages of memory that is mapped for the first time come: as the library thinks best, all at once, or as they are read.
@@ -130,6 +132,8 @@ struct AttachOptions {
     std::uint64_t version = 0;             ///< this one only; 0: any
     std::uint64_t newer_than = 0;          ///< the first one above this; 0: the latest
     Populate populate = Populate::Auto;
+    bool immutable_only = false;  ///< refuse what its producer may write to again (HURRAY_ERR_UNSUPPORTED)
+    bool allow_unsealed = false;  ///< take dma-bufs too, which others may write to while they are read
 };
 
 // ---- Details -------------------------------------------------------------------------------------------------------
@@ -299,6 +303,15 @@ enum class Contents : std::uint8_t {
     Whatever  ///< zeros, or what this client published in that memory before: for who writes every byte anyway
 };
 
+/// Who may write to allocated memory once it is published and was released by all consumers.
+enum class Lasting : std::uint8_t {
+    Reusable,  ///< this client, which uses it again
+    Immutable  ///< nobody, ever. Publishing seals it: what points into it may be read on, not written
+};
+
+/// Where one buffer lies: in fds[segment] of Client::publish_fds, from byte `offset` on.
+using Placement = HurrayPlacement;
+
 /// Writable shared memory of one capsule to be: one or more buffers. Made by Client::allocate, taken by
 /// Client::publish; destroyed before that, its memory is given back at once.
 ///
@@ -333,6 +346,14 @@ class Allocation {
         client_detail::check_element_type<T>(*element_type_);
         const std::span<std::byte> bytes = buffer(0);
         return {reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)};
+    }
+
+    /// Whether it may still be written: not once a publish has sealed it, even if the daemon then refused it.
+    bool is_writable() const {
+        check_is_ours();
+        std::uint8_t writable = 0;
+        throw_if_failed(hurray_allocation_is_writable(handle_.get(), &writable));
+        return writable != 0;
     }
 
     /// What it will be published as; empty unless it was made for a tensor.
@@ -645,18 +666,20 @@ class Client {
 
     /// Shared memory for a dense row-major tensor.
     template <typename T>
-    Allocation allocate(std::vector<std::uint64_t> shape, Contents contents = Contents::Zeros) {
+    Allocation allocate(std::vector<std::uint64_t> shape, Contents contents = Contents::Zeros,
+                        Lasting lasting = Lasting::Reusable) {
         DenseDescriptor tensor;
         tensor.element_type = client_detail::element_type_of<T>();
         tensor.shape = std::move(shape);
-        return allocate(tensor, contents);
+        return allocate(tensor, contents, lasting);
     }
 
     /// Shared memory for any dense tensor.
-    Allocation allocate(const DenseDescriptor& tensor, Contents contents = Contents::Zeros) {
+    Allocation allocate(const DenseDescriptor& tensor, Contents contents = Contents::Zeros,
+                        Lasting lasting = Lasting::Reusable) {
         std::vector<std::uint8_t> descriptor = tensor.encode();
         const std::uint64_t byte_size = tensor.byte_size != 0 ? tensor.byte_size : tensor.needed_byte_size();
-        Allocation allocation = allocate_buffers(std::span(&byte_size, 1), contents);
+        Allocation allocation = allocate_buffers(std::span(&byte_size, 1), contents, lasting);
         allocation.descriptor_ = std::move(descriptor);
         if (tensor.layout == LayoutTag::RowMajor && tensor.strides.empty() && tensor.byte_offset == 0) {
             allocation.element_type_ = tensor.element_type;
@@ -665,11 +688,13 @@ class Client {
     }
 
     /// Shared memory: 1 to 255 buffers of these sizes, in bytes.
-    Allocation allocate_buffers(std::span<const std::uint64_t> byte_sizes, Contents contents = Contents::Zeros) {
+    Allocation allocate_buffers(std::span<const std::uint64_t> byte_sizes, Contents contents = Contents::Zeros,
+                                Lasting lasting = Lasting::Reusable) {
         Allocation allocation;
         HurrayAllocateOptions options{};
         options.struct_size = sizeof options;
-        options.flags = contents == Contents::Whatever ? HURRAY_ALLOCATE_UNINITIALIZED : 0;
+        options.flags = (contents == Contents::Whatever ? HURRAY_ALLOCATE_UNINITIALIZED : 0u) |
+                        (lasting == Lasting::Immutable ? HURRAY_ALLOCATE_IMMUTABLE : 0u);
         HurrayAllocation* made = nullptr;
         throw_if_failed(hurray_client_allocate(use(), byte_sizes.data(), static_cast<std::uint32_t>(byte_sizes.size()),
                                                &options, &made));
@@ -737,6 +762,27 @@ class Client {
                                 return hurray_client_publish_list(client, client_detail::or_null(name),
                                                                   descriptor.data(), descriptor.size(), buffers.get(),
                                                                   &c_options, &out);
+                            });
+    }
+
+    /// Publishes memory that the caller has made itself, sealed memfds or dma-bufs, without a copy: see hurray_client_publish_fds.
+    /// The descriptors stay the caller's. `placements` has one entry for each buffer of the descriptor; empty: buffer i begins
+    /// fds[i]. Until HURRAY_EVENT_ENDED comes with `reusable`, nobody may write to it.
+    CapsuleInfo publish_fds(const std::string& name, std::span<const std::uint8_t> descriptor,
+                            std::span<const std::int32_t> fds, std::span<const Placement> placements = {},
+                            PublishOptions options = {}) {
+        if (!placements.empty()) {
+            if (const std::uint32_t buffers = Descriptor(descriptor).buffer_count(); placements.size() != buffers) {
+                throw StatusError(HURRAY_ERR_INVALID_ARGUMENT, std::to_string(placements.size()) + " placements for " +
+                                                                   std::to_string(buffers) + " buffers");
+            }
+        }
+        return publish_with(std::move(options), 0,
+                            [&](HurrayClient* client, const HurrayPublishOptions& c_options, HurrayCapsuleInfo& out) {
+                                return hurray_client_publish_fds(
+                                    client, client_detail::or_null(name), descriptor.data(), descriptor.size(),
+                                    fds.data(), static_cast<std::uint32_t>(fds.size()),
+                                    placements.empty() ? nullptr : placements.data(), &c_options, &out);
                             });
     }
 
@@ -834,7 +880,8 @@ class Client {
         HurrayClient* const client = use();
         HurrayPublishOptions c_options{};
         c_options.struct_size = sizeof c_options;
-        c_options.flags = flags | (options.tell_opened ? HURRAY_PUBLISH_TELL_OPENED : 0u);
+        c_options.flags = flags | (options.tell_opened ? HURRAY_PUBLISH_TELL_OPENED : 0u) |
+                          (options.immutable ? HURRAY_PUBLISH_IMMUTABLE : 0u);
         c_options.group = options.group;
         client_detail::Listeners::Listener* listener = nullptr;
         if (options.on_event) {
@@ -860,6 +907,8 @@ class Client {
         c_options.capsule = capsule;
         c_options.version = options.version;
         c_options.newer_than = options.newer_than;
+        c_options.flags = (options.immutable_only ? HURRAY_ATTACH_IMMUTABLE_ONLY : 0u) |
+                          (options.allow_unsealed ? HURRAY_ATTACH_ALLOW_UNSEALED : 0u);
         c_options.populate = static_cast<std::uint32_t>(options.populate);
         c_options.timeout_ms = options.timeout.count();
         HurrayBufferList* list = nullptr;
