@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
+from _typeshed import FileDescriptorLike
 from typing_extensions import Buffer, CapsuleType, Self
 
 __version__: str
@@ -48,6 +49,8 @@ class Capsule(NamedTuple):
     leases: int
     capsule: str
     retired: bool
+    immutable: bool = False
+    unsealed: bool = False
 
 class Tensor(Buffer):
     @property
@@ -66,6 +69,10 @@ class Tensor(Buffer):
     def version(self) -> int: ...
     @property
     def capsule(self) -> str: ...
+    @property
+    def immutable(self) -> bool: ...
+    @property
+    def unsealed(self) -> bool: ...
     @property
     def closed(self) -> bool: ...
     @property
@@ -94,6 +101,8 @@ class Publication:
     version: int
     @property
     def ended(self) -> bool: ...
+    @property
+    def reusable(self) -> bool: ...
     def withdraw(self) -> None: ...
     def wait_ended(self, timeout: float | None = None) -> bool: ...
 
@@ -120,7 +129,12 @@ class Client:
         self, address: str | os.PathLike[str] | None = None, *, timeout: float | None = 0.0, name: str | None = None
     ) -> None: ...
     def allocate(
-        self, shape: SupportsIndex | Sequence[SupportsIndex], dtype: npt.DTypeLike, *, zeroed: bool = True
+        self,
+        shape: SupportsIndex | Sequence[SupportsIndex],
+        dtype: npt.DTypeLike,
+        *,
+        zeroed: bool = True,
+        immutable: bool = False,
     ) -> npt.NDArray[Any]: ...
     def group(self) -> Group: ...
     def publish(
@@ -129,6 +143,20 @@ class Client:
         array: npt.ArrayLike,
         *,
         copy: bool = False,
+        immutable: bool = False,
+        group: Group | None = None,
+        on_release: Callable[[Event], object] | None = None,
+        on_open: Callable[[Event], object] | None = None,
+    ) -> Publication: ...
+    def publish_fds(
+        self,
+        name: str | None,
+        fds: FileDescriptorLike | Sequence[FileDescriptorLike],
+        shape: SupportsIndex | Sequence[SupportsIndex] | None = None,
+        dtype: npt.DTypeLike | None = None,
+        *,
+        descriptor: bytes | None = None,
+        placements: Sequence[tuple[int, int]] | None = None,
         group: Group | None = None,
         on_release: Callable[[Event], object] | None = None,
         on_open: Callable[[Event], object] | None = None,
@@ -141,6 +169,8 @@ class Client:
         timeout: float | None = 0.0,
         version: int | None = None,
         newer_than: int | None = None,
+        immutable_only: bool = False,
+        allow_unsealed: bool = False,
     ) -> Tensor: ...
     def list(self, pattern: str = "") -> builtins.list[Capsule]: ...
     def watch(self, pattern: str = "", callback: Callable[[Event], object] | None = None) -> Watch: ...

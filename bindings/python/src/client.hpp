@@ -62,11 +62,13 @@ class Allocation {
     [[nodiscard]] std::uintptr_t address() const { return reinterpret_cast<std::uintptr_t>(data_); }
     [[nodiscard]] std::uint64_t nbytes() const { return byte_size_; }
     [[nodiscard]] bool published() const { return published_; }
+    [[nodiscard]] bool read_only() const { return published_ || sealed_; }
     [[nodiscard]] void* data() const { return data_; }
 
     /// Takes the handle for a publish by `client`; throws if it isn't there or isn't that client's.
     [[nodiscard]] AllocationHandle take(const std::shared_ptr<ClientState>& client);
-    void give_back(AllocationHandle handle) { handle_ = std::move(handle); }
+    /// Of a publish that failed, which may have made it immutable all the same.
+    void give_back(AllocationHandle handle);
     void mark_published() { published_ = true; }
 
     nb::object array;  // weak reference to the array that allocate() returned
@@ -78,6 +80,7 @@ class Allocation {
     void* data_ = nullptr;
     std::uint64_t byte_size_ = 0;
     bool published_ = false;
+    bool sealed_ = false;  // it can't be written any more
 };
 
 /// How a dense tensor lies in its buffer.
@@ -98,11 +101,17 @@ class Client {
 
     void close();
     [[nodiscard]] bool closed() const { return state_ == nullptr; }
-    [[nodiscard]] std::unique_ptr<Allocation> allocate(std::uint64_t byte_size, bool zeroed);
+    [[nodiscard]] std::unique_ptr<Allocation> allocate(std::uint64_t byte_size, bool zeroed, bool immutable);
     Published publish(const std::optional<std::string>& name, const Dense& dense, Allocation& allocation,
                       nb::object on_event, bool tell_opened, std::uint64_t group);
     Published publish_copy(const std::optional<std::string>& name, const Dense& dense, std::uintptr_t address,
-                           std::uint64_t byte_size, nb::object on_event, bool tell_opened, std::uint64_t group);
+                           std::uint64_t byte_size, nb::object on_event, bool tell_opened, std::uint64_t group,
+                           bool immutable);
+    /// Memory that the caller has made: `placements` are the descriptor and the offset of each buffer; none: buffer i begins fds[i].
+    Published publish_fds(const std::optional<std::string>& name, const nb::bytes& descriptor,
+                          const std::vector<std::int32_t>& fds,
+                          const std::optional<std::vector<std::pair<std::uint32_t, std::uint64_t>>>& placements,
+                          nb::object on_event, bool tell_opened, std::uint64_t group);
     [[nodiscard]] std::uint64_t begin_group();
     void end_group(std::uint64_t group, bool commit);
     /// Of a capsule that this client has published and that has not ended; 0 while it is staged.
@@ -110,7 +119,8 @@ class Client {
     void withdraw(const std::string& capsule);
     [[nodiscard]] std::unique_ptr<Tensor> attach(const std::optional<std::string>& name,
                                                  const std::optional<std::string>& capsule, std::uint64_t version,
-                                                 std::uint64_t newer_than, std::int64_t timeout_ms);
+                                                 std::uint64_t newer_than, std::int64_t timeout_ms, bool immutable_only,
+                                                 bool allow_unsealed);
     [[nodiscard]] nb::list list(const std::string& pattern);
     std::uint64_t watch(const std::string& pattern, nb::object callable);
     void unwatch(std::uint64_t watch);
