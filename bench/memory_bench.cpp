@@ -97,7 +97,7 @@ class Producer {
 
     void round(std::uint64_t size, Samples* samples) {
         const std::uint64_t start = bench::now_ns();
-        auto allocation = client_->allocate<std::uint8_t>({size}, contents_);
+        auto allocation = client_->allocate<std::uint8_t>({size}, {.contents = contents_});
         const std::uint64_t allocated = bench::now_ns();
         std::memset(allocation.buffer().data(), 1, size);
         const std::uint64_t written = bench::now_ns();

@@ -47,10 +47,11 @@ std::byte* empty_buffer_address() noexcept {
 }
 
 Result<Allocation> Allocation::create(SegmentPool& pool, std::span<const std::uint64_t> sizes, Contents contents,
-                                      wire::Memory kind) {
+                                      const AccessRule& access, wire::Memory kind) {
     Allocation made;
     // An immutable one is never memory of before, and is not to be written once it may have been sealed.
     made.contents_ = kind == wire::Memory::Immutable ? Contents::Zeros : contents;
+    made.access_ = access;
     made.buffers_.reserve(sizes.size());
     const auto length = lay_out(sizes, made.buffers_);
     if (!length) {
@@ -59,7 +60,7 @@ Result<Allocation> Allocation::create(SegmentPool& pool, std::span<const std::ui
     if (*length == 0) {
         return made;
     }
-    auto block = kind == wire::Memory::Immutable ? pool.take_immutable(*length) : pool.take(*length);
+    auto block = kind == wire::Memory::Immutable ? pool.take_immutable(*length, access) : pool.take(*length, access);
     if (!block) {
         return fail(std::move(block.error()));
     }

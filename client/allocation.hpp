@@ -31,7 +31,11 @@ class Allocation {
     /// empty there is none. `kind` is Reusable or Immutable. What lies between the buffers and behind them is zero in any case: consumers can see it.
     /// Fails: as SegmentPool::take; NoSpace for sizes that no machine has.
     [[nodiscard]] static Result<Allocation> create(SegmentPool& pool, std::span<const std::uint64_t> sizes,
-                                                   Contents contents, wire::Memory kind = wire::Memory::Reusable);
+                                                   Contents contents, const AccessRule& access = {},
+                                                   wire::Memory kind = wire::Memory::Reusable);
+
+    /// Who will be able to read it.
+    [[nodiscard]] const AccessRule& access() const noexcept { return access_; }
 
     /// Null if every buffer is empty.
     [[nodiscard]] const std::shared_ptr<Block>& block() const noexcept { return block_; }
@@ -54,6 +58,7 @@ class Allocation {
     std::shared_ptr<Block> block_;
     std::vector<Buffer> buffers_;
     Contents contents_ = Contents::Zeros;
+    AccessRule access_;
 };
 
 /// A pointer for buffers that have no byte.

@@ -10,6 +10,7 @@
 #include "client/foreign_memory.hpp"
 #include "libhurray/format/descriptor_reader.hpp"
 #include "libhurray/format/validate.hpp"
+#include "proto/wire/access.hpp"
 #include "proto/wire/names.hpp"
 #include "proto/wire/segment_check.hpp"
 
@@ -21,6 +22,10 @@ tl::unexpected<Error> misfit(std::size_t index, const char* what, std::uint64_t 
     return fail_field(Errc::InvalidArgument, "descriptor",
                       "buffer " + std::to_string(index) + " of the descriptor has " + std::to_string(described) + " " +
                           what + ", the allocation's " + std::to_string(allocated));
+}
+
+std::string rule_text(const AccessRule& access) {
+    return access ? wire::access_text(*access) : "the daemon's default access";
 }
 
 /// The placements of a descriptor's buffers in the allocation's one segment.
@@ -105,6 +110,12 @@ Result<Publisher::Published> Publisher::publish(Connection& connection, std::spa
             "the allocation may have been published before the connection ended, so somebody may be reading "
             "it: allocate anew");
     }
+    if (terms.access && terms.access != allocation.access()) {
+        return fail_field(Errc::InvalidArgument, "options->access",
+                          "the memory was allocated for " + rule_text(allocation.access()) +
+                              ", and can't be published with " + rule_text(terms.access) +
+                              ": say so when it is allocated");
+    }
     const auto table = check(connection, descriptor, terms);
     if (!table) {
         return fail(table.error());
@@ -127,7 +138,9 @@ Result<Publisher::Published> Publisher::publish(Connection& connection, std::spa
             }
         }
     }
-    auto published = send(connection, descriptor, *table, std::move(*placements), blocks, terms);
+    PublishTerms booked = terms;
+    booked.access = allocation.access();
+    auto published = send(connection, descriptor, *table, std::move(*placements), blocks, booked);
     if (!published && is_unanswered(published.error())) {
         allocation.maybe_published = true;
         for (const auto& block : blocks) {
@@ -164,6 +177,7 @@ Result<Publisher::Published> Publisher::send(Connection& connection, std::span<c
     message.name = terms.name;
     message.descriptor.assign(reinterpret_cast<const char*>(descriptor.data()), descriptor.size());
     message.placements = std::move(placements);
+    message.access = terms.access;
     message.group = terms.group;
 
     std::vector<int> fds;
@@ -179,6 +193,7 @@ Result<Publisher::Published> Publisher::send(Connection& connection, std::span<c
     }
     Published published;
     published.capsule = {connection.uid(), *id};
+    published.access = terms.access;
     for (std::size_t i = 0; i < table.size(); ++i) {
         published.byte_size += table[i].byte_size;
     }
@@ -304,8 +319,8 @@ Result<Publisher::Published> Publisher::find(const wire::CapsuleId& capsule) {
         return fail(Errc::NotFound, "this client has published no such capsule, or it has ended");
     }
     const Capsule& known = found->second;
-    return Published{known.id,      known.version,   known.byte_size, known.open.size(),
-                     known.retired, known.immutable, known.unsealed};
+    return Published{known.id,          known.version, known.byte_size, known.terms.access,
+                     known.open.size(), known.retired, known.immutable, known.unsealed};
 }
 
 void Publisher::on_lease(const wire::LeaseEvent& event, std::vector<Notice>& notices) {

@@ -27,6 +27,7 @@ namespace hurray::client {
 /// What a producer wants to be told of one capsule.
 struct PublishTerms {
     std::string name;         ///< empty: by id only
+    AccessRule access;        ///< none: as the allocation's, or as the daemon has it
     std::uint64_t group = 0;  ///< 0: none, it is there at once
     bool tell_opened = false;
     HurrayEventFn on_event = nullptr;
@@ -48,6 +49,7 @@ class Publisher {
         wire::CapsuleId capsule;
         std::uint64_t version = 0;  ///< 0: staged in its group
         std::uint64_t byte_size = 0;
+        AccessRule access;
         std::size_t leases = 0;  ///< open ones
         bool retired = false;
         bool immutable = false;  ///< nobody can change a byte of it any more
@@ -55,7 +57,8 @@ class Publisher {
     };
 
     /// Checks the descriptor against the allocation, and publishes. On success the memory belongs to the capsule.
-    /// Fails: InvalidLayout and others  the descriptor; InvalidArgument  it does not fit the allocation; what the daemon says.
+    /// Fails: InvalidLayout and others  the descriptor; InvalidArgument  it does not fit the allocation, or that was made for another
+    /// access; what the daemon says.
     /// If the connection ends before the answer, `allocation.maybe_published` is set, and its memory is never used again.
     /// One that is to be immutable is made so just before it is sent: after what hurrayd refuses it may be published again, but not
     /// be written. InvalidArgument, with the allocation as it was: something else in this machine can write to it.

@@ -81,12 +81,12 @@ void SegmentPool::set_books(std::weak_ptr<SegmentBooks> books) {
     books_ = std::move(books);
 }
 
-Result<std::shared_ptr<Block>> SegmentPool::take(std::uint64_t length) {
+Result<std::shared_ptr<Block>> SegmentPool::take(std::uint64_t length, const AccessRule& access) {
     HURRAY_DCHECK(length > 0 && length % kPage == 0);
     std::uint64_t size = length;
     {
         Lock lock(mutex_);
-        auto block = take_idle(lock, length);
+        auto block = take_idle(lock, length, access);
         trim(lock);
         if (block != nullptr) {
             ++totals_.reused;
@@ -95,13 +95,13 @@ Result<std::shared_ptr<Block>> SegmentPool::take(std::uint64_t length) {
             return block;
         }
         if (length <= kMostArenaBytes) {
-            size = next_arena_size(lock);
+            size = next_arena_size(lock, access);
         }
     }
     sweep();
-    auto made = make(size, wire::Memory::Reusable);
+    auto made = make(size, access, wire::Memory::Reusable);
     if (!made && size > kLeastArena && length <= kMostArenaBytes && made.error().code == Errc::OverQuota) {
-        made = make(kLeastArena, wire::Memory::Reusable);  // what is left of the quota may do for this one
+        made = make(kLeastArena, access, wire::Memory::Reusable);  // what is left of the quota may do for this one
     }
     if (!made) {
         return fail(std::move(made.error()));
@@ -109,10 +109,10 @@ Result<std::shared_ptr<Block>> SegmentPool::take(std::uint64_t length) {
     return first_block(*made, length);
 }
 
-Result<std::shared_ptr<Block>> SegmentPool::take_immutable(std::uint64_t length) {
+Result<std::shared_ptr<Block>> SegmentPool::take_immutable(std::uint64_t length, const AccessRule& access) {
     HURRAY_DCHECK(length > 0 && length % kPage == 0);
     sweep();
-    auto made = make(length, wire::Memory::Immutable);
+    auto made = make(length, access, wire::Memory::Immutable);
     if (!made) {
         return fail(std::move(made.error()));
     }
@@ -175,20 +175,23 @@ std::shared_ptr<Block> SegmentPool::take_new(Lock& held, const Segment& segment,
 }
 
 /// A block of what is there; null: nothing fits.
-std::shared_ptr<Block> SegmentPool::take_idle(Lock& held, std::uint64_t length) {
+std::shared_ptr<Block> SegmentPool::take_idle(Lock& held, std::uint64_t length, const AccessRule& access) {
     if (is_closed_) {
         return nullptr;
     }
     if (length <= kMostArenaBytes) {
         for (const Segment& arena : arenas_) {
+            if (arena->access != access) {
+                continue;
+            }
             if (auto block = take_from(held, arena, length)) {
                 return block;
             }
         }
         return nullptr;
     }
-    const auto fit = idle_.lower_bound(length);
-    if (fit == idle_.end() || fit->first - length >= length / kFit) {
+    const auto fit = idle_.lower_bound({access, length});
+    if (fit == idle_.end() || fit->first.first != access || fit->first.second - length >= length / kFit) {
         return nullptr;
     }
     const auto latest = std::prev(idle_.upper_bound(fit->first));
@@ -224,12 +227,16 @@ std::shared_ptr<Block> SegmentPool::take_from(Lock& held, const Segment& arena, 
     return block;
 }
 
-std::uint64_t SegmentPool::next_arena_size([[maybe_unused]] Lock& held) const noexcept {
-    return std::clamp(std::bit_ceil(totals_.arena_bytes), kLeastArena, kLargestArena);
+std::uint64_t SegmentPool::next_arena_size([[maybe_unused]] Lock& held, const AccessRule& access) const noexcept {
+    std::uint64_t bytes = 0;
+    for (const Segment& arena : arenas_) {
+        bytes += arena->access == access ? arena->memory->size() : 0;
+    }
+    return std::clamp(std::bit_ceil(bytes), kLeastArena, kLargestArena);
 }
 
 /// A new segment; in exchange for everything that waits, if it must be.
-Result<SegmentPool::Segment> SegmentPool::make(std::uint64_t size, wire::Memory kind) {
+Result<SegmentPool::Segment> SegmentPool::make(std::uint64_t size, const AccessRule& access, wire::Memory kind) {
     std::shared_ptr<SegmentBooks> books;
     {
         const Lock lock(mutex_);
@@ -238,20 +245,22 @@ Result<SegmentPool::Segment> SegmentPool::make(std::uint64_t size, wire::Memory 
     if (books == nullptr) {
         return fail(Errc::Closed, "this client was destroyed");
     }
-    auto made = reserve_and_make(*books, size, kind);
+    auto made = reserve_and_make(*books, size, access, kind);
     if (!made) {
         const Errc why = made.error().code;
         const bool for_want_of_room = why == Errc::OverQuota || why == Errc::NoSpace || why == Errc::Limit;
         if (for_want_of_room && drop_idle()) {
-            made = reserve_and_make(*books, size, kind);
+            made = reserve_and_make(*books, size, access, kind);
         }
     }
     return made;
 }
 
-Result<SegmentPool::Segment> SegmentPool::reserve_and_make(SegmentBooks& books, std::uint64_t size, wire::Memory kind) {
+Result<SegmentPool::Segment> SegmentPool::reserve_and_make(SegmentBooks& books, std::uint64_t size,
+                                                           const AccessRule& access, wire::Memory kind) {
     auto segment = std::make_shared<ProducerSegment>();
     segment->kind = kind;
+    segment->access = access;
     {
         const Lock lock(mutex_);
         segment->number = ++last_number_;
@@ -307,7 +316,7 @@ void SegmentPool::give_back(Block& block) noexcept {
         is_of_use = is_of_use && !is_spoiled;
         if (is_of_use) {
             try {
-                idle_.emplace(segment.memory->size(), block.segment_);
+                idle_.emplace(std::pair(segment.access, segment.memory->size()), block.segment_);
                 begin_idle(lock, segment);
             } catch (const std::bad_alloc&) {
                 is_of_use = false;
@@ -397,7 +406,7 @@ bool SegmentPool::drop_idle() noexcept {
         if (totals_.idle_segments == 0) {
             return false;
         }
-        for (const auto& [size, segment] : idle_) {
+        for (const auto& [key, segment] : idle_) {
             end_idle(lock, *segment);
             doom(lock, segment);
         }

@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "client/page_map.hpp"
@@ -22,6 +23,9 @@ namespace hurray::client {
 
 class SegmentPool;
 
+/// Who may read what is published in some memory. None: as the daemon has it, which this process doesn't know.
+using AccessRule = std::optional<wire::Access>;
+
 /// A segment that this process publishes, as the daemon knows it: one that it has made, or somebody's own.
 struct ProducerSegment {
     wire::Memory kind = wire::Memory::Reusable;
@@ -30,6 +34,7 @@ struct ProducerSegment {
     wire::FoundSegment found;                       ///< what it is
     std::uint64_t number = 0;                       ///< of this file alone, for the whole session
     std::uint64_t reservation = 0;                  ///< ends with the first publish; 0: none
+    AccessRule access;                              ///< of all that is ever published in it, if it was made here
     std::atomic<bool> is_known{false};  ///< a publish that brought it was answered: the next ones name it by its number
 
     [[nodiscard]] bool is_foreign() const noexcept { return memory == nullptr; }
@@ -112,7 +117,7 @@ class SegmentBooks {
 /// **Large blocks**, above kMostArenaBytes, have a segment each, of exactly their pages. One that comes back waits for a block that
 /// it fits with less than an eighth to spare; the last to come back is the first to be used, its pages being warm.
 ///
-/// **Small blocks** share *arenas*, of which the first has 64 KiB and each further one as much as there is already, up to 1 MiB. A block
+/// **Small blocks** share *arenas*, of which the first of a rule has 64 KiB and each further one as much as it has already, up to 1 MiB. A block
 /// takes whole pages, so no two capsules share one: every first buffer lies at a page boundary, and a page shows nothing
 /// of others. Arenas are filled lowest first, so that those made last run empty.
 ///
@@ -126,7 +131,8 @@ class SegmentBooks {
 /// **How much waits.** At most PoolLimits; what has waited longest goes first. Ages are looked at whenever a block is taken or comes
 /// back, not by a clock of the pool's own. When the daemon or the kernel refuses a new segment, everything that waits goes, and it is tried again.
 ///
-/// All segments have one access rule, the session's default.
+/// **Who reads.** A segment has one access rule for life, and is used again under that one alone: whoever has mapped it once sees what is
+/// written there later. So each rule that a program uses has arenas and waiting segments of its own.
 ///
 /// Owner: the session, and each block. Threads: any. In a forked child nothing of it is touched; a block that ends there is the
 /// parent's still.
@@ -143,13 +149,13 @@ class SegmentPool : public std::enable_shared_from_this<SegmentPool> {
     /// Who is told; nobody any more once `books` is gone.
     void set_books(std::weak_ptr<SegmentBooks> books);
 
-    /// A block of at least `length` bytes, a multiple of kPage above 0, from what waits or from a new segment.
+    /// A block of at least `length` bytes, a multiple of kPage above 0, from what waits or from a new segment, for capsules of that rule.
     /// Fails: OverQuota  the daemon has no room for a new segment; Closed; ConnectionLost; as WritableSegment::create
-    [[nodiscard]] Result<std::shared_ptr<Block>> take(std::uint64_t length);
+    [[nodiscard]] Result<std::shared_ptr<Block>> take(std::uint64_t length, const AccessRule& access = {});
 
     /// A block of exactly `length` bytes in a segment of its own, which WritableSegment::make_immutable() is for.
     /// Fails: as take
-    [[nodiscard]] Result<std::shared_ptr<Block>> take_immutable(std::uint64_t length);
+    [[nodiscard]] Result<std::shared_ptr<Block>> take_immutable(std::uint64_t length, const AccessRule& access = {});
 
     /// Somebody's own memory `found`, of which `fd` is a duplicate. The same file while a capsule lies in it is the same segment.
     [[nodiscard]] std::shared_ptr<Block> adopt(UniqueFd fd, const wire::FoundSegment& found);
@@ -182,21 +188,22 @@ class SegmentPool : public std::enable_shared_from_this<SegmentPool> {
   private:
     friend class Block;
     using Segment = std::shared_ptr<ProducerSegment>;
-    using Idle = std::multimap<std::uint64_t, Segment>;  // by size
+    using Idle = std::multimap<std::pair<AccessRule, std::uint64_t>, Segment>;  // by rule and size
     using Lock = std::unique_lock<std::mutex>;
 
     void give_back(Block& block) noexcept;
-    [[nodiscard]] Result<Segment> make(std::uint64_t size, wire::Memory kind);
-    [[nodiscard]] Result<Segment> reserve_and_make(SegmentBooks& books, std::uint64_t size, wire::Memory kind);
+    [[nodiscard]] Result<Segment> make(std::uint64_t size, const AccessRule& access, wire::Memory kind);
+    [[nodiscard]] Result<Segment> reserve_and_make(SegmentBooks& books, std::uint64_t size, const AccessRule& access,
+                                                   wire::Memory kind);
     [[nodiscard]] Result<std::shared_ptr<Block>> first_block(const Segment& segment, std::uint64_t length);
     [[nodiscard]] bool drop_idle() noexcept;
     [[nodiscard]] bool in_child() const noexcept;
 
     // With the lock held.
     [[nodiscard]] std::shared_ptr<Block> take_new(Lock& held, const Segment& segment, std::uint64_t length);
-    [[nodiscard]] std::shared_ptr<Block> take_idle(Lock& held, std::uint64_t length);
+    [[nodiscard]] std::shared_ptr<Block> take_idle(Lock& held, std::uint64_t length, const AccessRule& access);
     [[nodiscard]] std::shared_ptr<Block> take_from(Lock& held, const Segment& arena, std::uint64_t length);
-    [[nodiscard]] std::uint64_t next_arena_size(Lock& held) const noexcept;
+    [[nodiscard]] std::uint64_t next_arena_size(Lock& held, const AccessRule& access) const noexcept;
     void doom(Lock& held, const Segment& segment) noexcept;
     void begin_idle(Lock& held, ProducerSegment& segment) noexcept;
     void end_idle(Lock& held, ProducerSegment& segment) noexcept;

@@ -130,9 +130,9 @@ hurray::Result<void> Dispatcher::greet(Peer& peer, const wire::Request& request,
              "hello.version_min"},
             out);
     }
+    const PeerCredentials& who = peer.credentials;
     const auto opened = registry_.open_session(
-        peer.number,
-        {peer.credentials.uid, peer.credentials.gid, peer.credentials.pid, peer.credentials.uid == 0, hello.session});
+        peer.number, {who.uid, who.gid, who.pid, who.uid == 0, hello.session, std::move(peer.credentials.groups)});
     if (!opened) {
         return last_words(peer, request.request_id, opened.error(), out);
     }

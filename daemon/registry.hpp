@@ -13,26 +13,17 @@
 
 #include <boost/intrusive/list.hpp>
 
+#include "daemon/access.hpp"
 #include "daemon/hash.hpp"
 #include "daemon/outbox.hpp"
 #include "daemon/quota.hpp"
+#include "daemon/shelves.hpp"
 #include "daemon/types.hpp"
 #include "libhurray/base/result.hpp"
 #include "proto/wire/messages.hpp"
 #include "proto/wire/segment_check.hpp"
 
 namespace hurrayd {
-
-namespace wire = hurray::wire;
-
-/// Who a session is, as the kernel and its Hello say.
-struct Identity {
-    std::uint32_t uid = 0;
-    std::uint32_t gid = 0;
-    std::int32_t pid = 0;  ///< for people only; 0 in a foreign pid namespace
-    bool is_root = false;
-    wire::Id16 session;
-};
 
 /// What a publish brought for one of its segments, once checked and stored.
 struct BroughtSegment {
@@ -70,20 +61,27 @@ class UsedNumbers {
 /// opened, or has ended, must not be named.
 ///
 /// Rules that hold for all operations:
-/// 1. To whoever may not see a capsule it does not exist. Its publisher's user and root see it, nobody else.
+/// 1. Each capsule has an access for life: its publisher's user, a group, a mode. To whoever may not read it it does not exist. Writing is
+///    replacing and withdrawing it, and needs reading too. The session that published a capsule may always write it.
 /// 2. A capsule is attachable, then retired, then gone with its last lease. Each name has one attachable version at most. Before
 ///    that it may be staged in a group: then it is counted, and for everybody but its own session it does not exist.
 /// 3. Each lease is told to the producer once as OPENED and once as RELEASED or LOST.
 /// 4. Versions rise over all names, and over the daemon's lives if `first_version` is the realtime clock in nanoseconds.
 /// 5. A segment is kept until its producer forgets it or is gone, and while a capsule lies in it. A producer's number means
 ///    one file for its whole session.
-/// 6. A user's memory is what is kept of it plus what it has reserved; neither it nor everybody's grows over its quota.
+/// 6. A segment has the access of the first capsule that lay in it, for life: who has mapped it sees what is written there later.
+/// 7. A user's memory is what is kept of it plus what it has reserved; neither it nor everybody's grows over its quota.
 ///
 /// Threads: one. Costs: O(log n) or O(1) in the number of capsules and sessions, but for what lists them.
 class Registry {
   public:
-    explicit Registry(std::uint64_t first_version, Quotas::Limits quotas = {}) noexcept
-        : next_version_(first_version), quotas_(quotas) {}
+    /// Its publisher's user and root.
+    static constexpr std::uint32_t kDefaultMode = 0600;
+
+    /// `default_mode` is that of capsules whose publisher names none.
+    explicit Registry(std::uint64_t first_version, Quotas::Limits quotas = {},
+                      std::uint32_t default_mode = kDefaultMode) noexcept
+        : next_version_(first_version), quotas_(quotas), default_mode_(default_mode) {}
     Registry(const Registry&) = delete;
     Registry& operator=(const Registry&) = delete;
     ~Registry();
@@ -103,11 +101,17 @@ class Registry {
     /// waiting attaches that it satisfies, in the order they came; then watchers.
     /// The same publish again by the same session has the same answer.
     /// With a group it is staged there, in version 0, and that is all.
-    /// Fails: AlreadyExists    the id was published with another content, the name belongs to another user, the group has a
-    ///                         member of that name, or a segment's number means another file in this session
+    /// A name belongs to the user that first published it, while a version of it lives. Under it may publish whoever may write its newest
+    /// version, and its owner where that is another user's.
+    /// Fails: AlreadyExists    the id was published with another content, the name is held by a capsule that the publisher
+    ///                         may not read, the group has a member of that name, or a segment's number means another file in this
+    ///                         session
+    ///        NotPermitted     the name is held by a capsule that the publisher may read but not write; the group of its access is not
+    ///                         one of its own
     ///        NotFound         the session has no such group; a segment without its descriptor, or its reservation, is not
     ///                         known in this session
-    ///        InvalidArgument  a known segment has another size or kind; one file or reservation is named twice
+    ///        InvalidArgument  a known segment has another size or kind, or was used with another access; one file or
+    ///                         reservation is named twice
     ///        Limit            the group has as many members as it may have
     ///        OverQuota        what is new of it and not reserved is more memory than may be had
     void publish(SessionNumber from, std::uint64_t request_id, Publication publication, Outbox& out);
@@ -118,8 +122,9 @@ class Registry {
     /// COMMIT makes all members visible in one step, as if each were published in turn, with consecutive versions: no other request
     /// sees some of them and not the others. Whose capsules they replace are told before the reply, as by `publish`; then come
     /// the waiting attaches, then the watchers. ABORT ends the members; their producer is told Ended of each, before the reply.
-    /// Fails: AlreadyExists  BEGIN of a group that the session has; COMMIT: a member's name belongs to another user by now,
-    ///                       and the group stays as it is
+    /// Fails: AlreadyExists  BEGIN of a group that the session has
+    ///        AlreadyExists, NotPermitted  COMMIT: a member's name can't be published under by now, as by `publish`, and the
+    ///                       group stays as it is
     ///        NotFound       the session has no such group
     ///        Limit          BEGIN: the session has as many groups as it may have
     void group(SessionNumber from, std::uint64_t request_id, const wire::Group& group, Outbox& out);
@@ -156,7 +161,8 @@ class Registry {
     /// Ends a waiting attach: Closed. Of anything else: nothing, its reply is sent or on its way.
     void cancel(SessionNumber from, const wire::Cancel& cancel, Outbox& out);
 
-    /// Reply: Done. Of a capsule that this session has staged: it leaves its group. Fails: NotFound.
+    /// Reply: Done. Of a capsule that this session has staged: it leaves its group.
+    /// Fails: NotFound; NotPermitted  it may be read but not written
     void withdraw(SessionNumber from, std::uint64_t request_id, const wire::Withdraw& withdraw, Outbox& out);
 
     /// Reply: ListReply, a page that fits a packet; it may be short, or empty with a cursor, where much was passed over.
@@ -249,8 +255,16 @@ class Registry {
         wire::Memory memory = wire::Memory::Reusable;
         std::uint64_t size = 0;
         wire::FileIdentity file;
+        wire::Access access;         ///< of all capsules that ever lie in it, and of all segments of its file
         std::uint64_t capsules = 0;  ///< that lie in it
         bool is_known = true;  ///< its session can mention it by its own number; else it goes with its last capsule
+    };
+
+    /// A file that segments are made of: one, unless its producer brings it under several numbers or in several sessions.
+    struct File {
+        std::uint32_t uid = 0;
+        wire::Access access;
+        std::size_t segments = 0;
     };
 
     /// Room for a segment to come.
@@ -347,12 +361,19 @@ class Registry {
         Capsule* capsule = nullptr;
     };
 
+    /// What watchers are to be told, and who may know. Its watch number is still to come.
+    struct Announcement {
+        wire::Watched event;
+        wire::Access access;
+    };
+
     using WaiterList = ListOf<Waiter, &Waiter::in_target>;
     using WatchList = ListOf<Watch, &Watch::with_pattern>;
 
     Session& session(SessionNumber number);
     const Session& session(SessionNumber number) const;
     static bool sees(const Session& session, const Capsule& capsule) noexcept;
+    static bool may_write(const Session& session, const Capsule& capsule) noexcept;
     /// Whom to tell of what becomes of `capsule`; null: nobody any more.
     static Session* live_producer(const Capsule& capsule) noexcept;
     static bool is_attachable(const Capsule& capsule) noexcept;
@@ -360,8 +381,9 @@ class Registry {
     [[nodiscard]] static hurray::Result<void> check_memory(const Capsule& capsule, const wire::Attach& attach);
     static bool is_reusable(const Capsule& capsule) noexcept;
     Found find(const Session& session, const wire::Attach& attach);
-    [[nodiscard]] bool may_publish(const Session& producer, const std::string& name) const;
-    Capsule& add(Session& producer, Publication publication, Outbox& out);
+    [[nodiscard]] hurray::Result<void> check_name(const Session& producer, const std::string& name) const;
+    [[nodiscard]] hurray::Result<wire::Access> access_for(const Session& producer, const wire::Publish& publish) const;
+    Capsule& add(Session& producer, Publication publication, const wire::Access& access, Outbox& out);
     void make_visible(Capsule& capsule, Outbox& out);
     [[nodiscard]] hurray::Result<Group*> group_for(Session& producer, const wire::Publish& publish);
     void stage(Capsule& capsule, Group& group);
@@ -376,8 +398,10 @@ class Registry {
     void serve_waiters(WaiterList& waiters, Capsule& capsule, Outbox& out);
     void close_lease(Lease& lease, wire::LeaseEvent::What what, Outbox& out);
     bool continue_ending(Session& ended, std::size_t& budget, Outbox& out);
-    [[nodiscard]] hurray::Result<void> check_segments(Session& producer, const Publication& publication);
-    std::vector<Segment*> take_segments(Session& producer, const Publication& publication, Outbox& out);
+    [[nodiscard]] hurray::Result<void> check_segments(Session& producer, const Publication& publication,
+                                                      const wire::Access& access);
+    std::vector<Segment*> take_segments(Session& producer, const Publication& publication, const wire::Access& access,
+                                        Outbox& out);
     [[nodiscard]] hurray::Result<void> admit_bytes(std::uint32_t uid, std::uint64_t more, std::string field);
     void end_reservation(Session& session, std::unordered_map<std::uint64_t, Reservation>::iterator reservation);
     void forget_segment(Session& session, std::map<std::uint64_t, Segment*>::iterator segment, Outbox& out);
@@ -405,27 +429,25 @@ class Registry {
 
     std::uint64_t next_version_;
     Quotas quotas_;
+    std::uint32_t default_mode_;
     std::unordered_map<std::uint64_t, Session> sessions_;
     std::map<std::pair<std::uint32_t, wire::Id16>, Session*> session_ids_;
     std::deque<SessionNumber> endings_;
     std::unordered_map<wire::CapsuleId, Capsule, CapsuleIdHash> capsules_;
     Names names_;
-    /// What each user published, in the order of name and version: who lists or watches looks at nothing else, so that
-    /// neither a cursor nor the time it takes tells of the others' capsules. The names live in names_.
-    using Shelf = std::map<std::pair<std::string_view, std::uint64_t>, Capsule*>;
-    std::map<std::uint32_t, Shelf> shelves_;
-    Shelf everything_;  // root's
+    Shelves<Capsule> shelves_;  // those that are not staged; their names live in names_
     std::unordered_map<std::string, WaiterList, NameHash> waiting_for_name_;
     std::unordered_map<wire::CapsuleId, WaiterList, CapsuleIdHash> waiting_for_id_;
     std::multimap<std::uint64_t, Waiter*> deadlines_;
     std::multimap<std::uint64_t, Waiter*> exact_waiters_;           // by the version they wait for
     std::unordered_map<std::string, WatchList, NameHash> watches_;  // by pattern
     std::unordered_map<std::uint64_t, Segment> segments_;           // by the daemon's numbers
+    std::map<wire::FileIdentity, File> files_;                      // that segments are made of
     std::map<std::uint32_t, ReservationList> writing_;              // each user's reservations, oldest first
     std::uint64_t all_bytes_ = 0;                                   // everybody's memory, kept and reserved
     /// What watchers are still to be told, without their numbers. As a rule empty when a step is over. Each step tells as many as
     /// it may add, staging included, so there are never more than two for each capsule that was staged at one time.
-    std::deque<wire::Watched> announcements_;
+    std::deque<Announcement> announcements_;
     std::map<std::uint32_t, Totals> uses_;
     History history_;
 };

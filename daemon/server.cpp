@@ -217,7 +217,7 @@ Server::Server(asio::io_context& io, Endpoint endpoint, const ServerLimits& limi
       closer_([this, &io](std::uint64_t ticket) { asio::post(io, [this, ticket] { resume({ticket}); }); }),
       segments_(closer_),
       budget_(segments_, closer_),
-      registry_(realtime_ns(), limits.of_user),
+      registry_(realtime_ns(), limits.of_user, limits.default_mode),
       outbound_(segments_, *this, {.unread_fds = limits.unread_descriptors, .all_unread_fds = budget_.limit() / 2}),
       dispatcher_(registry_, segments_, budget_, instance, steady_ms()) {
     (void)endpoint_.listener.release();

@@ -41,11 +41,13 @@ struct SocketOptions {
     mode_t directory_mode = 0700;  ///< of the socket's directory, should it have to be made
 };
 
-/// How much of itself the server gives.
+/// How much of itself the server gives, and what its clients give each other if they don't say.
 struct ServerLimits {
     Quotas::Limits of_user;
     /// Descriptors that a client may have unread.
     std::uint64_t unread_descriptors = 256;
+    /// Of a capsule that is published without one.
+    std::uint32_t default_mode = Registry::kDefaultMode;
 };
 
 /// Listens, accepts, owns the sessions and everything that they share; turns what comes in into calls of the dispatcher, and

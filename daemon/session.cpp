@@ -8,6 +8,9 @@
 #include <fcntl.h>
 #include <sys/socket.h>
 
+#ifndef SO_PEERGROUPS
+#define SO_PEERGROUPS 59  // Linux 4.13
+#endif
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77  // Linux 6.5; absent from the headers of Debian 12
 #endif
@@ -27,8 +30,29 @@ constexpr std::size_t kLookAgain = 16;
 /// Packets that are read from a dead peer. Its socket held a few hundred at most; more come only from a forked child that
 /// goes on sending, and that is nobody whom we serve.
 constexpr std::size_t kLastPackets = 4096;
+/// Supplementary groups that are asked for at first: more than most users are in.
+constexpr std::size_t kUsualGroups = 32;
 /// How long the end of a dead peer waits until descriptors that it sent are closed, so that what it sent after them counts.
 constexpr std::chrono::seconds kLastPatience{2};
+
+/// The supplementary groups of the process at the other end. None where the kernel doesn't tell (before Linux 4.13): whoever is in fewer
+/// groups may do less.
+std::vector<std::uint32_t> peer_groups(int socket) {
+    static_assert(sizeof(gid_t) == sizeof(std::uint32_t));
+    std::vector<std::uint32_t> groups(kUsualGroups);
+    for (;;) {
+        auto size = static_cast<socklen_t>(groups.size() * sizeof(gid_t));
+        const bool fits = ::getsockopt(socket, SOL_SOCKET, SO_PEERGROUPS, groups.data(), &size) == 0;
+        if (!fits && errno != ERANGE) {
+            return {};
+        }
+        // Filled, or what there would have to be room for. They are those of the connection, so that changes no more.
+        groups.resize(size / sizeof(gid_t));
+        if (fits) {
+            return groups;
+        }
+    }
+}
 
 }  // namespace
 
@@ -172,7 +196,7 @@ hurray::Result<PeerCredentials> peer_credentials(int socket) {
         return hurray::fail_os(hurray::Errc::ConnectionLost, error,
                                std::string("SO_PEERCRED: ") + std::strerror(error));
     }
-    return PeerCredentials{credentials.uid, credentials.gid, credentials.pid};
+    return PeerCredentials{credentials.uid, credentials.gid, credentials.pid, peer_groups(socket)};
 }
 
 hurray::UniqueFd peer_pidfd(int socket) noexcept {

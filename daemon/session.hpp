@@ -79,7 +79,7 @@ class Session : public std::enable_shared_from_this<Session> {
     bool closed_ = false;
 };
 
-/// Who is at the other end of `socket`. Fails: ConnectionLost.
+/// Who is at the other end of `socket`, and in which groups, as of the moment when it connected. Fails: ConnectionLost.
 [[nodiscard]] hurray::Result<PeerCredentials> peer_credentials(int socket);
 
 /// A pidfd of the process at the other end; empty where the kernel has none to give, with errno.

@@ -39,8 +39,9 @@ HurrayStatus hurray_client_allocate(HurrayClient* client, const uint64_t* byte_s
         if (auto checked = check_flags(given->flags, kFlags); !checked) {
             return checked;
         }
-        if (auto checked = check_not_yet(given->access.is_set != 0, "options->access"); !checked) {
-            return checked;
+        const auto access = read_access(given->access);
+        if (!access) {
+            return fail(access.error());
         }
         if (client->session->connection().in_child()) {
             return fail(forked());
@@ -49,7 +50,8 @@ HurrayStatus hurray_client_allocate(HurrayClient* client, const uint64_t* byte_s
                                                                                   : Allocation::Contents::Zeros;
         const auto kind =
             (given->flags & HURRAY_ALLOCATE_IMMUTABLE) != 0 ? wire::Memory::Immutable : wire::Memory::Reusable;
-        auto allocation = Allocation::create(client->session->pool(), std::span(byte_sizes, count), contents, kind);
+        auto allocation =
+            Allocation::create(client->session->pool(), std::span(byte_sizes, count), contents, *access, kind);
         if (!allocation) {
             return fail(std::move(allocation.error()));
         }

@@ -29,15 +29,19 @@ Result<PublishTerms> read_terms(const char* name, const HurrayPublishOptions& op
     if (auto checked = check_flags(options.flags, kFlags); !checked) {
         return fail(std::move(checked.error()));
     }
-    const std::pair<bool, const char*> later[] = {{options.access.is_set != 0, "options->access"},
-                                                  {options.retain != 0, "options->retain"},
+    const std::pair<bool, const char*> later[] = {{options.retain != 0, "options->retain"},
                                                   {options.linger_ms != 0, "options->linger_ms"}};
     for (const auto& [is_set, field] : later) {
         if (auto checked = check_not_yet(is_set, field); !checked) {
             return fail(std::move(checked.error()));
         }
     }
+    auto access = read_access(options.access);
+    if (!access) {
+        return fail(std::move(access.error()));
+    }
     PublishTerms terms;
+    terms.access = *access;
     if (name != nullptr) {
         terms.name = name;
         if (terms.name.empty()) {
@@ -56,6 +60,9 @@ HurrayCapsuleInfo to_c_info(const Publisher::Published& published) {
     info.flags =
         memory_flags(published.immutable, published.unsealed) | (published.retired ? HURRAY_CAPSULE_RETIRED : 0U);
     info.capsule = to_c(published.capsule);
+    if (published.access) {
+        info.access = {1, published.access->gid, published.access->mode};
+    }
     info.version = published.version;
     info.byte_size = published.byte_size;
     info.leases = published.leases;
@@ -88,7 +95,7 @@ Result<void> check_no_copy(std::uint32_t flags) {
 
 /// Copies what `descriptor` names of each buffer of `list` into memory that can be shared; not a byte more.
 Result<Allocation> copy_of(SegmentPool& pool, const HurrayBufferList& list, std::span<const std::uint8_t> descriptor,
-                           wire::Memory kind) {
+                           const AccessRule& access, wire::Memory kind) {
     const auto view = decode_descriptor(descriptor);
     if (!view) {
         return fail(to_error(view.error()));
@@ -123,7 +130,7 @@ Result<Allocation> copy_of(SegmentPool& pool, const HurrayBufferList& list, std:
                                   " bytes, the descriptor's " + std::to_string(sizes[i]));
         }
     }
-    auto allocation = Allocation::create(pool, sizes, Allocation::Contents::Whatever, kind);
+    auto allocation = Allocation::create(pool, sizes, Allocation::Contents::Whatever, access, kind);
     if (allocation) {
         for (std::size_t i = 0; i < sizes.size(); ++i) {
             if (sizes[i] > 0) {
@@ -210,7 +217,8 @@ HurrayStatus hurray_client_publish_list(HurrayClient* client, const char* name, 
         }
         const auto kind =
             (given->flags & HURRAY_PUBLISH_IMMUTABLE) != 0 ? wire::Memory::Immutable : wire::Memory::Reusable;
-        auto allocation = copy_of(client->session->pool(), *buffers, std::span(descriptor, descriptor_len), kind);
+        auto allocation =
+            copy_of(client->session->pool(), *buffers, std::span(descriptor, descriptor_len), terms->access, kind);
         if (!allocation) {
             return fail(std::move(allocation.error()));
         }

@@ -60,12 +60,17 @@ typedef struct HurrayCapsuleId {
     uint8_t id[16];
 } HurrayCapsuleId;
 
-/* Who may read a capsule. Default: the publisher's user and root. */
+/* Who may do what with a capsule, as of a file: its publisher's user, a group, and a mode of up to 0666, whose digits are for that user,
+ * for the group and for others. Read (4): attach, list, watch; to whoever may not read a capsule it does not exist. Write (2), together with
+ * read: replace it under its name, and withdraw it. The first class that somebody is of decides alone; root may everything, and a
+ * client may always replace and withdraw what it has published itself. It is fixed for the capsule's life. */
 typedef struct HurrayAccess {
-    uint32_t is_set; /* 0: the default */
-    uint32_t gid;
-    uint32_t mode; /* as of a file: read = attach, write = replace and withdraw */
+    uint32_t is_set; /* 0: the publisher's own group, and the daemon's default mode: 0600 unless configured otherwise */
+    uint32_t gid;    /* a group that the publisher was in when it connected (root: any), or HURRAY_GID_OWN */
+    uint32_t mode;
 } HurrayAccess;
+
+#define HURRAY_GID_OWN 0xffffffffu /* the group that the publisher had when it connected: its effective one */
 
 /* Where one buffer lies: in fds[segment] of hurray_client_publish_fds, from byte `offset` on. */
 typedef struct HurrayPlacement {
@@ -85,11 +90,11 @@ typedef struct HurrayCapsuleInfo {
     uint32_t struct_size; /* in: sizeof(HurrayCapsuleInfo) as the caller knows it */
     uint32_t flags;       /* HURRAY_CAPSULE_* */
     HurrayCapsuleId capsule;
-    HurrayAccess access;
-    uint64_t version;   /* of its name; rises with each publish, with gaps. 0 from publish: staged in its group */
-    uint64_t byte_size; /* of its buffers together */
-    uint64_t leases;    /* open ones, when the daemon answered; 0 from publish and attach */
-    const char *name;   /* "" if it has none; null from publish and published */
+    HurrayAccess access; /* from publish and published as it was asked for, so is_set is 0 if it was not */
+    uint64_t version;    /* of its name; rises with each publish, with gaps. 0 from publish: staged in its group */
+    uint64_t byte_size;  /* of its buffers together */
+    uint64_t leases;     /* open ones, when the daemon answered; 0 from publish and attach */
+    const char *name;    /* "" if it has none; null from publish and published */
     const uint8_t *descriptor; /* encoded; null from publish and published */
     uint64_t descriptor_len;
     int32_t pid;       /* of the producer's process, from hurray_client_list; else 0 */
@@ -212,11 +217,14 @@ HURRAY_API HurrayStatus hurray_client_status_json(HurrayClient *client, char *ou
 typedef struct HurrayAllocateOptions {
     uint32_t struct_size;
     uint32_t flags;
-    HurrayAccess access; /* not supported yet: is_set must be 0 */
+    HurrayAccess access; /* of the capsule that it is for */
 } HurrayAllocateOptions;
 
 /* Gives `count` (1 to 255) zeroed, writable buffers in one sealed shared-memory segment. Buffer 0 starts at a multiple of
  * 4096, the others of 64. A size may be 0. The pages are reserved at once, so writing them can't fail later.
+ *
+ * Memory is for one access, since whoever has mapped it sees what is written there later: it is used again for capsules of the very
+ * same access alone.
  *
  * Memory of capsules that have ended is used again if nobody can be reading it any more (HURRAY_EVENT_FLAG_REUSABLE), and no list of
  * hurray_allocation_buffers shows it: then no system call is made and no page is touched for the first time. What no buffer covers is zero
@@ -259,7 +267,7 @@ HURRAY_API HurrayStatus hurray_allocation_destroy(HurrayAllocation **allocation)
 typedef struct HurrayPublishOptions {
     uint32_t struct_size;
     uint32_t flags;
-    HurrayAccess access;    /* not supported yet: is_set must be 0 */
+    HurrayAccess access;    /* of an allocation what it was allocated for, or not set: then it is that */
     uint64_t retain;        /* not supported yet: must be 0 */
     uint64_t group;         /* of hurray_client_group_begin: there with all of the group, or never. 0: at once */
     int64_t linger_ms;      /* not supported yet: must be 0 */
@@ -281,6 +289,9 @@ typedef struct HurrayPublishOptions {
  * pages are pinned for a device, publishing is HURRAY_ERR_INVALID_ARGUMENT and says so, and the allocation is as it was.
  *
  * HURRAY_ERR_ALREADY_EXISTS                the name belongs to another user, or the group has a member of that name
+ * HURRAY_ERR_NOT_PERMITTED                 the name is held by a capsule that may be read but not replaced; or the group of the access is not
+ *                                          one of the publisher's
+ * HURRAY_ERR_INVALID_ARGUMENT              also: the memory was allocated for another access
  * HURRAY_ERR_NOT_FOUND                     the group is not open
  * HURRAY_ERR_INVALID_LAYOUT, _INVALID_TYPE, _INVALID_MAGIC, ...  the descriptor (see hurray_descriptor_validate_sharing)
  * HURRAY_ERR_UNSUPPORTED                   an option, or memory of a kind, that is not supported yet
@@ -310,6 +321,8 @@ HURRAY_API HurrayStatus hurray_client_publish_list(HurrayClient *client, const c
  *                    device must be done, and its caches in order (DMA_BUF_IOCTL_SYNC): hurrayd and this library do neither
  * F_SEAL_EXEC may come on top. All pages of a memfd must be reserved (fallocate): a sparse one would make its readers pay, or die.
  * Anything else, an unsealed memfd or a file, can be cut short or rewritten under a reader, and is refused.
+ *
+ * `options->access` is the capsule's; a file has one access for as long as a capsule lies in it, and is one user's.
  *
  * The descriptors stay the caller's and may be closed at once. The whole file counts against the user's bytes, once however many
  * capsules of this client lie in it at a time, and consumers can read all of it. While some do, it is one segment: it is sent once,
@@ -344,6 +357,7 @@ HURRAY_API HurrayStatus hurray_client_group_begin(HurrayClient *client, uint64_t
  * it has ended, one way or the other, and so have its capsules.
  *
  * HURRAY_ERR_ALREADY_EXISTS  the name of a member, which the message tells, belongs to another user by now
+ * HURRAY_ERR_NOT_PERMITTED   the name of a member is held by a capsule that may not be replaced
  * HURRAY_ERR_NOT_FOUND       no such group is open
  */
 HURRAY_API HurrayStatus hurray_client_group_end(HurrayClient *client, uint64_t group, uint8_t commit);

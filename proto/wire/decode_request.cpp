@@ -2,6 +2,7 @@
 #include <optional>
 #include <utility>
 
+#include "proto/wire/access.hpp"
 #include "proto/wire/codec.hpp"
 #include "proto/wire/names.hpp"
 #include "proto/wire/parts.hpp"
@@ -67,7 +68,6 @@ Result<RequestMessage> read_hello(std::string_view message) {
 
 /// Fields of a publish that are not built yet, in the order in which one of them is named.
 struct PublishNotYet {
-    bool access = false;
     bool retain = false;
     bool once = false;
     bool linger = false;
@@ -77,8 +77,7 @@ struct PublishNotYet {
 
     /// The first one that is set; empty: none.
     [[nodiscard]] std::string_view first() const {
-        return access     ? "publish.access"
-               : retain   ? "publish.retain"
+        return retain     ? "publish.retain"
                : once     ? "publish.once"
                : linger   ? "publish.linger_ms"
                : version  ? "publish.version"
@@ -115,8 +114,7 @@ Result<RequestMessage> read_publish(std::string_view message, std::size_t fd_cou
                 placement_parts.push_back(read_bytes(in));
                 break;
             case bytes(pb::Publish::kAccessFieldNumber):
-                not_built.access = true;
-                in.skip();
+                out.access = read_access(read_bytes(in));
                 break;
             case varint(pb::Publish::kRetainFieldNumber):
                 not_built.retain = in.get_uint64() != 0;
@@ -157,6 +155,11 @@ Result<RequestMessage> read_publish(std::string_view message, std::size_t fd_cou
     out.name = std::move(*checked_name);
     if (const std::string_view field = not_built.first(); !field.empty()) {
         return not_yet({field});
+    }
+    if (out.access) {
+        if (auto checked = check_mode(out.access->mode, "publish.access.mode"); !checked) {
+            return pass_on(checked);
+        }
     }
     auto checked_descriptor = read_descriptor(descriptor, {"publish.descriptor"});
     if (!checked_descriptor) {

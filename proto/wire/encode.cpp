@@ -94,6 +94,9 @@ void write(const Publish& in, Writer& out) {
     put_bytes(out, pb::Publish::kDescriptorFieldNumber, in.descriptor);
     put_segments(out, pb::Publish::kSegmentsFieldNumber, in.segments);
     put_placements(out, pb::Publish::kPlacementsFieldNumber, in.placements);
+    if (in.access) {
+        put_access(out, pb::Publish::kAccessFieldNumber, *in.access);
+    }
     put(out, pb::Publish::kGroupFieldNumber, in.group);
 }
 

@@ -61,11 +61,16 @@ struct LeaseId {
     friend auto operator<=>(const LeaseId&, const LeaseId&) = default;
 };
 
+/// Who may do what with a capsule, as of a file. See proto/wire/access.hpp.
 struct Access {
     std::uint32_t gid = 0;
     std::uint32_t mode = 0;
-    friend bool operator==(const Access&, const Access&) = default;
+    friend auto operator<=>(const Access&, const Access&) = default;
 };
+/// Of a publish: the group that the publisher had when it connected. The number that no group has.
+inline constexpr std::uint32_t kOwnGroup = 0xffff'ffff;
+/// The bits of a mode that mean something: read and write, of the user, the group and others.
+inline constexpr std::uint32_t kAccessBits = 0666;
 
 enum class Memory : std::uint8_t { Reusable = 1, Immutable = 2, Dmabuf = 3, GpuLegacy = 4, GpuVmm = 5, GpuPool = 6 };
 
@@ -144,7 +149,8 @@ struct Publish {
     std::string descriptor;
     std::vector<Segment> segments;
     std::vector<Placement> placements;
-    std::uint64_t group = 0;  ///< 0: none
+    std::optional<Access> access;  ///< none: as the daemon has it
+    std::uint64_t group = 0;       ///< 0: none
 };
 
 /// Which version of a name an attach asks for.

@@ -48,6 +48,9 @@ constexpr std::uint64_t kFirstVersion = 1000;
 constexpr std::size_t kPeers = 6;
 constexpr std::size_t kMostSteps = 256;
 constexpr std::array<std::uint32_t, 4> kUsers = {1001, 1001, 1002, 0};
+constexpr std::uint32_t kMostUid = 1002;
+constexpr std::array<std::uint32_t, 4> kGroups = {50, 51, 1002, wire::kOwnGroup};
+constexpr std::array<std::uint32_t, 8> kModes = {0600, 0640, 0660, 0644, 0666, 0604, 0060, 0};
 constexpr std::array<const char*, 8> kNames = {"a", "a/x", "a/y", "b", "", "c/d/e", "a//b", "\xff"};
 constexpr std::array<const char*, 6> kPatterns = {"", "a/", "a", "c/d/", "b/", "a/x"};
 
@@ -63,12 +66,18 @@ class Script : public hurray::fuzz::FuzzInput {
     }
 };
 
+constexpr std::size_t kSorts = 9;
 constexpr std::size_t kImmutableSort = 8;
 
-/// What peers send in place of memory, made once.
-const UniqueFd& descriptor(std::size_t kind) {
-    static const std::array<UniqueFd, 9> kDescriptors = [] {
-        std::array<UniqueFd, 9> made;
+/// In which groups users are, beside those with their own numbers.
+std::vector<std::uint32_t> groups_of(std::uint32_t uid) {
+    return uid == 1001 ? std::vector<std::uint32_t>{50} : std::vector<std::uint32_t>{51, 50};
+}
+
+/// What peers of a user send in place of memory, made once. A file is of one user: that of another may not be published.
+const UniqueFd& descriptor(std::size_t kind, std::uint32_t uid) {
+    const auto make_all = [] {
+        std::array<UniqueFd, kSorts> made;
         made[0] = hurray::test::make_memfd({.size = 4096});
         made[1] = hurray::test::make_memfd({.size = 4096});
         made[2] = hurray::test::make_memfd({.size = 8192});
@@ -80,8 +89,9 @@ const UniqueFd& descriptor(std::size_t kind) {
         made[kImmutableSort] =
             hurray::test::make_memfd({.size = 4096, .seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL});
         return made;
-    }();
-    return kDescriptors.at(kind % kDescriptors.size());
+    };
+    static const std::array<std::array<UniqueFd, kSorts>, 3> kDescriptors = {make_all(), make_all(), make_all()};
+    return kDescriptors.at(kMostUid - std::max(uid, kMostUid - 2)).at(kind % kSorts);
 }
 
 const std::string& tensor_of(std::uint64_t elements) {
@@ -101,7 +111,12 @@ wire::Id16 id16(std::uint8_t number) {
 /// What a client can know from its packets alone, checked.
 class Witness {
   public:
-    void is_user(std::uint32_t uid) { uid_ = uid; }
+    /// Who it is.
+    void is(std::uint32_t uid) {
+        self_ = {uid, uid, 0, uid == 0, {}, groups_of(uid)};
+        self_.groups.push_back(uid);
+        std::sort(self_.groups.begin(), self_.groups.end());
+    }
     void will_send(std::uint64_t request_id) { requests_.insert(request_id); }
     /// It keeps segments from now on.
     void keeps_segments() { kept_.emplace(); }
@@ -125,11 +140,15 @@ class Witness {
                 see_segments(*grant);
                 const wire::Attach& asked = attaching_.at(packet.request_id);
                 HURRAY_CHECK(!asked.immutable_only || wire::is_immutable(grant->segments));
+                HURRAY_CHECK(may_read(grant->capsule, grant->access));
                 HURRAY_CHECK(asked.allow_unsealed || !wire::is_unsealed(grant->segments));
             }
             if (std::holds_alternative<wire::PublishReply>(packet.message)) {
                 const auto& [capsule, immutable] = publishing_.at(packet.request_id);
-                capsules_[{uid_, capsule}].immutable = immutable;
+                capsules_[{self_.uid, capsule}].immutable = immutable;
+            }
+            if (const auto* page = std::get_if<wire::ListReply>(&packet.message)) {
+                see_page(*page);
             }
             if (auto dropped = dropping_.extract(packet.request_id); !dropped.empty()) {
                 for (const std::uint64_t segment : dropped.mapped()) {
@@ -152,6 +171,18 @@ class Witness {
         bool immutable = false;
     };
 
+    bool may_read(const wire::CapsuleId& capsule, const wire::Access& access) const {
+        return hurrayd::permits(self_, capsule.uid, access, hurrayd::Right::Read);
+    }
+    void see_page(const wire::ListReply& page) {
+        const wire::Info* before = nullptr;
+        for (const wire::Info& info : page.capsules) {
+            HURRAY_CHECK(may_read(info.capsule, info.access));
+            HURRAY_CHECK(before == nullptr ||
+                         std::pair(before->name, before->version) < std::pair(info.name, info.version));
+            before = &info;
+        }
+    }
     /// A descriptor is left out only if it came before, and was neither dropped nor is it gone. Who keeps nothing gets all.
     void see_segments(const wire::AttachReply& grant) {
         for (const wire::Segment& segment : grant.segments) {
@@ -196,11 +227,11 @@ class Witness {
     std::optional<std::multiset<std::uint64_t>> kept_;
     std::map<std::uint64_t, std::vector<std::uint64_t>> dropping_;  ///< by request
     std::multiset<std::uint64_t> requests_;                         ///< without a reply so far
+    hurrayd::Identity self_;
     std::map<wire::CapsuleId, Capsule> capsules_;
     std::map<std::uint64_t, std::pair<wire::Id16, bool>>
         publishing_;                                   ///< by request: capsule, and whether it is immutable
     std::map<std::uint64_t, wire::Attach> attaching_;  ///< by request
-    std::uint32_t uid_ = 0;
     bool closing_ = false;
 };
 
@@ -322,8 +353,8 @@ class World : private hurrayd::Outbound::Listener {
             ::setsockopt(ends[0], SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
         }
         const std::uint32_t uid = kUsers.at(how / 2U % kUsers.size());
-        slot->daemons = {{next_session_++}, {uid, uid, 1}, false, {}};
-        slot->witness.is_user(uid);
+        slot->daemons = {{next_session_++}, {uid, uid, 1, groups_of(uid)}, false, {}};
+        slot->witness.is(uid);
         outbound_.add(slot->daemons.number, ends[0]);
         slot->session = id16(static_cast<std::uint8_t>(slot->daemons.number.value));
         if (how / 64 == 0) {  // an id that somebody has already; one that somebody had, no honest client takes
@@ -371,6 +402,10 @@ class World : private hurrayd::Outbound::Listener {
         publish.descriptor = tensor_of(kind % 4 == 0 ? 0 : kind % 8 == 1 ? 2 : 1);
         publish.placements = {{0, 0}};
         publish.group = kind < 128 ? 0 : 1 + kind % 2U;
+        if (kind % 4 == 3) {
+            const std::uint8_t access = script.byte();
+            publish.access = {kGroups.at(access % kGroups.size()), kModes.at(access / 4U % kModes.size())};
+        }
         std::vector<std::size_t> kinds;
         if (kind % 4 != 0) {
             std::size_t sort = kind % 8 == 1 ? 2 : kind / 8U % 16 < 8 ? kind / 8U % 2 : kind / 8U % 8;
@@ -468,7 +503,8 @@ class World : private hurrayd::Outbound::Listener {
         received.truncated = flags == 1;
         received.fds_missing = flags == 2;
         for (const std::size_t kind : kinds) {
-            received.fds.emplace_back(::fcntl(descriptor(kind).get(), F_DUPFD_CLOEXEC, 0));
+            received.fds.emplace_back(
+                ::fcntl(descriptor(kind, peer.daemons.credentials.uid).get(), F_DUPFD_CLOEXEC, 0));
         }
         const auto packet = std::as_bytes(std::span(bytes));
         const auto decoded =
@@ -641,7 +677,7 @@ class World : private hurrayd::Outbound::Listener {
 const hurray::fuzz::MemoryLimit hurray::fuzz::kMemoryLimit = {std::size_t{4} << 20, 0, 0};
 
 void hurray::fuzz::run_input(std::span<const std::uint8_t> input) {
-    (void)descriptor(0);  // before descriptors are counted
+    (void)descriptor(0, 0);  // before descriptors are counted
     Script script(input);
     World world;
     world.run(script);

@@ -39,6 +39,8 @@ using Json = nlohmann::json;
 using testing::HasSubstr;
 
 constexpr int kReusableSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL;
+const AllocateOptions kImmutable{.immutable = true};
+
 constexpr int kImmutableSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL;
 
 Json part_of(const Client& client, const char* part) { return Json::parse(client.status()).at("client").at(part); }
@@ -60,7 +62,7 @@ class ClientSealed : public ClientTest {
     /// Publishes `count` bytes of `value` in immutable memory.
     static CapsuleInfo publish_immutable(Client& client, const std::string& name, std::uint64_t count, int value,
                                          PublishOptions options = {}) {
-        Allocation allocation = client.allocate<std::uint8_t>({count}, Contents::Zeros, Lasting::Immutable);
+        Allocation allocation = client.allocate<std::uint8_t>({count}, kImmutable);
         std::memset(allocation.buffer().data(), value, allocation.buffer().size());
         return client.publish(name, std::move(allocation), std::move(options));
     }
@@ -111,7 +113,7 @@ TEST_F(ClientSealed, ImmutableCapsuleIsToldAsSuchAndAttachedByWhoWantsNoOther) {
 
 TEST_F(ClientSealed, NobodyCanChangeAByteOfIt) {  // case G1
     Client producer = connect();
-    Allocation allocation = producer.allocate<std::uint8_t>({8192}, Contents::Zeros, Lasting::Immutable);
+    Allocation allocation = producer.allocate<std::uint8_t>({8192}, kImmutable);
     const std::span<std::byte> written = allocation.buffer();
     std::memset(written.data(), 5, written.size());
     producer.publish("i", std::move(allocation));
@@ -159,7 +161,7 @@ TEST_F(ClientSealed, WritingToItAfterwardsEndsTheProducer) {
         GTEST_SKIP() << "a sanitizer handles the signal itself";
     }
     Client producer = connect();
-    Allocation allocation = producer.allocate<std::uint8_t>({100}, Contents::Zeros, Lasting::Immutable);
+    Allocation allocation = producer.allocate<std::uint8_t>({100}, kImmutable);
     std::byte* const written = allocation.buffer().data();
     producer.publish("i", std::move(allocation));
     const pid_t child = ::fork();
@@ -174,7 +176,7 @@ TEST_F(ClientSealed, WritingToItAfterwardsEndsTheProducer) {
 
 TEST_F(ClientSealed, WhatAForkedChildCanWriteToIsNotPublished) {
     Client producer = connect();
-    Allocation allocation = producer.allocate<std::uint8_t>({100'000}, Contents::Zeros, Lasting::Immutable);
+    Allocation allocation = producer.allocate<std::uint8_t>({100'000}, kImmutable);
     std::memset(allocation.buffer().data(), 1, allocation.buffer().size());
     const pid_t child = ::fork();
     if (child == 0) {
@@ -199,7 +201,7 @@ TEST_F(ClientSealed, WhatAForkedChildCanWriteToIsNotPublished) {
 
 TEST_F(ClientSealed, WhatTheDaemonRefusedIsSealedAndCanBePublishedAgain) {
     Client producer = connect();
-    Allocation allocation = producer.allocate<std::uint8_t>({100}, Contents::Whatever, Lasting::Immutable);
+    Allocation allocation = producer.allocate<std::uint8_t>({100}, {.contents = Contents::Whatever, .immutable = true});
     std::memset(allocation.buffer().data(), 3, allocation.buffer().size());
     EXPECT_TRUE(allocation.is_writable());
     PublishOptions nowhere;
@@ -223,7 +225,7 @@ TEST_F(ClientSealed, ItIsNeverUsedAgain) {
     producer.withdraw(published.capsule);
     ASSERT_TRUE(log.wait_for(HURRAY_EVENT_ENDED));
     EXPECT_FALSE(log.all().back().event.reusable);
-    const Allocation other = producer.allocate<std::uint8_t>({100'000}, Contents::Zeros, Lasting::Immutable);
+    const Allocation other = producer.allocate<std::uint8_t>({100'000}, kImmutable);
     EXPECT_TRUE(all_are(other.buffer(), 0));
     EXPECT_EQ(part_of(producer, "memory").at("segments"), 1);
     EXPECT_EQ(part_of(producer, "memory").at("idle_segments"), 0);
@@ -233,7 +235,7 @@ TEST_F(ClientSealed, ItIsNeverUsedAgain) {
 TEST_F(ClientSealed, UnpublishedOneGoesWithItsReservation) {
     Client producer = connect();
     {
-        const Allocation dropped = producer.allocate<std::uint8_t>({100}, Contents::Zeros, Lasting::Immutable);
+        const Allocation dropped = producer.allocate<std::uint8_t>({100}, kImmutable);
     }
     EXPECT_EQ(part_of(producer, "memory").at("segments"), 0);
     EXPECT_EQ(used(producer, "reserved_bytes"), 0u);
@@ -257,8 +259,7 @@ TEST_F(ClientSealed, CopyCanBeImmutable) {
 TEST_F(ClientSealed, TensorWithoutAByteIsImmutableAnyhow) {
     Client producer = connect();
     EXPECT_TRUE(producer.publish("empty", producer.allocate<std::uint8_t>({0})).immutable);
-    EXPECT_TRUE(
-        producer.publish("empty", producer.allocate<std::uint8_t>({0}, Contents::Zeros, Lasting::Immutable)).immutable);
+    EXPECT_TRUE(producer.publish("empty", producer.allocate<std::uint8_t>({0}, kImmutable)).immutable);
     EXPECT_TRUE(connect().attach("empty", immutable_only()).info().immutable);
 }
 

@@ -98,6 +98,8 @@ ProtoBytes segment(std::uint64_t size = 4096, std::uint64_t memory = 1, bool car
     return ProtoBytes().number(1, 5).number(2, carries_fd ? 1 : 0).number(3, memory).number(4, size);
 }
 
+ProtoBytes access(std::uint64_t gid, std::uint64_t mode) { return ProtoBytes().number(1, gid).number(2, mode); }
+
 ProtoBytes placement(std::uint64_t index, std::uint64_t offset) {
     return ProtoBytes().number(1, index).number(2, offset);
 }
@@ -211,7 +213,17 @@ Request publish() {
             "publish.placements[0].offset",
             {"18446744073709551552"}},
            {"with the highest bit", placed(0, 1ULL << 63U), kInvalid, "publish.placements[0].offset"}}},
-         {"access", "", {{"set", message(6, ProtoBytes()), Errc::Unsupported, "publish.access"}}},
+         {"access",
+          "",
+          {{"nothing to anybody", message(6, access(UINT32_MAX, 0))},
+           {"everything to everybody", message(6, access(UINT32_MAX, 0666))},
+           {"execute", message(6, access(UINT32_MAX, 0601)), kInvalid, "publish.access.mode", {"0601", "0666"}},
+           {"set-user-id", message(6, access(UINT32_MAX, 04600)), kInvalid, "publish.access.mode", {"04600"}},
+           {"the highest mode",
+            message(6, access(UINT32_MAX, UINT32_MAX)),
+            kInvalid,
+            "publish.access.mode",
+            {"037777777777"}}}},
          {"retain", "", {{"set", number(7, 1), Errc::Unsupported, "publish.retain"}, {"0", number(7, 0)}}},
          {"once", "", {{"set", number(8, 1), Errc::Unsupported, "publish.once"}, {"false", number(8, 0)}}},
          {"linger_ms", "", {{"0 is a value", number(9, 0), Errc::Unsupported, "publish.linger_ms"}}},

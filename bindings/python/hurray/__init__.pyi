@@ -40,6 +40,10 @@ class Event(NamedTuple):
     version: int
     remaining: int
 
+class Access(NamedTuple):
+    mode: int = 0o600
+    group: str | int | None = None
+
 class Capsule(NamedTuple):
     name: str
     version: int
@@ -49,6 +53,7 @@ class Capsule(NamedTuple):
     leases: int
     capsule: str
     retired: bool
+    access: Access
     immutable: bool = False
     unsealed: bool = False
 
@@ -69,6 +74,8 @@ class Tensor(Buffer):
     def version(self) -> int: ...
     @property
     def capsule(self) -> str: ...
+    @property
+    def access(self) -> Access: ...
     @property
     def immutable(self) -> bool: ...
     @property
@@ -135,6 +142,7 @@ class Client:
         *,
         zeroed: bool = True,
         immutable: bool = False,
+        access: Access | tuple[int, str | int | None] | int | None = None,
     ) -> npt.NDArray[Any]: ...
     def group(self) -> Group: ...
     def publish(
@@ -158,6 +166,7 @@ class Client:
         descriptor: bytes | None = None,
         placements: Sequence[tuple[int, int]] | None = None,
         group: Group | None = None,
+        access: Access | tuple[int, str | int | None] | int | None = None,
         on_release: Callable[[Event], object] | None = None,
         on_open: Callable[[Event], object] | None = None,
     ) -> Publication: ...

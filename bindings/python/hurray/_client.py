@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from . import _arrays, _hurray
+from ._access import Access, access_numbers
 from ._errors import (
     ClosedError,
     ConnectionLostError,
@@ -72,6 +73,7 @@ class Capsule(NamedTuple):
     leases: int
     capsule: str
     retired: bool
+    access: Access
     immutable: bool = False
     unsealed: bool = False
 
@@ -338,7 +340,7 @@ class Client:
 
     # -- Producing ----------------------------------------------------------------------------------------------------
 
-    def allocate(self, shape, dtype, *, zeroed=True, immutable=False) -> np.ndarray:
+    def allocate(self, shape, dtype, *, zeroed=True, immutable=False, access=None) -> np.ndarray:
         """A zeroed, writable array in shared memory, to be filled and passed to `publish`.
 
         Its memory, and so the array and its views, stays valid as long as any of them exists. `dtype` is what NumPy
@@ -352,6 +354,9 @@ class Client:
         memory is never used again. For what is read long and by many, such as a model. Writing through a view that was made
         before `publish` then ends the program (SIGSEGV). A forked child that has it mapped must end first:
         InvalidArgumentError.
+
+        `access` says who may read what is published in it: an Access, or its mode, as in `access=0o640`. None: what the daemon is configured
+        with, by default this user alone. Memory keeps its access for life, since who has mapped it sees what is written there later.
         """
         dtype = _arrays.to_dtype(dtype)
         _arrays.element_type_of(dtype)
@@ -359,7 +364,8 @@ class Client:
         byte_size = math.prod(shape) * dtype.itemsize
         if byte_size >= 2**63:
             raise InvalidArgumentError(f"shape {shape} of {dtype} takes {byte_size} bytes, which no machine has")
-        return _arrays.new_array(self._core.allocate(byte_size, zeroed, immutable), shape, dtype)
+        core = self._core.allocate(byte_size, zeroed, access_numbers(access), immutable)
+        return _arrays.new_array(core, shape, dtype)
 
     def group(self) -> Group:
         """Begin a group: what is published into it is there all at once, when it is committed.
@@ -371,7 +377,7 @@ class Client:
         return Group(self)
 
     def publish(
-        self, name, array, *, copy=False, immutable=False, group=None, on_release=None, on_open=None
+        self, name, array, *, copy=False, immutable=False, group=None, access=None, on_release=None, on_open=None
     ) -> Publication:
         """Publish `array` under `name`, replacing what was published there; `None` names it by its capsule id only.
 
@@ -384,6 +390,8 @@ class Client:
 
         With a `group` of this client it is there only once that is committed.
 
+        `access` is for a copy: who may read it, as for `allocate`. Of an array that came from there it is what that was allocated for.
+
         `on_release(event)` is called each time a consumer lets go, `on_open(event)` each time one attaches, on a thread
         of the client's; exceptions in them go to sys.unraisablehook.
         """
@@ -393,11 +401,12 @@ class Client:
         state = _PublicationState(on_release, on_open)
         tell_opened = on_open is not None
         number = self._group_number(group)
+        readers = access_numbers(access)
         if copy:
             array, dense = _arrays.compact(array)
             address = _arrays.address_of(array)
             published = self._core.publish_copy(
-                name, dense, address, array.nbytes, state.on_event, tell_opened, number, immutable
+                name, dense, address, array.nbytes, state.on_event, tell_opened, number, readers, immutable
             )
         elif immutable:
             raise InvalidArgumentError("immutable=True is for copy=True; else say it to client.allocate()")
@@ -411,7 +420,7 @@ class Client:
                 raise InvalidArgumentError("the array's memory was published before, which works once: pass copy=True")
             dense = _arrays.lies_in(array, allocation)
             try:
-                published = self._core.publish(name, dense, allocation, state.on_event, tell_opened, number)
+                published = self._core.publish(name, dense, allocation, state.on_event, tell_opened, number, readers)
             finally:
                 if allocation.read_only:  # also where an immutable one was sealed and then refused
                     _arrays.make_read_only(array, allocation)
@@ -427,6 +436,7 @@ class Client:
         descriptor=None,
         placements=None,
         group=None,
+        access=None,
         on_release=None,
         on_open=None,
     ) -> Publication:
@@ -440,6 +450,8 @@ class Client:
         A memfd needs all of its pages reserved (`os.posix_fallocate`) and the seals SHRINK, GROW, SEAL and, to be written again
         through a mapping made before, FUTURE_WRITE; or WRITE, to be immutable. A dma-buf has no seals, so it goes only to those
         who `attach(..., allow_unsealed=True)`. Anything else is refused: InvalidArgumentError says what is missing.
+
+        `access` says who may read it, as in `allocate`; one file has one access for as long as something lies in it.
 
         Nobody may write to it before the publication has ended and is `reusable`.
         """
@@ -459,6 +471,7 @@ class Client:
             state.on_event,
             on_open is not None,
             self._group_number(group),
+            access_numbers(access),
         )
         return self._published(name, state, group, published)
 
@@ -522,7 +535,10 @@ class Client:
 
     def list(self, pattern="") -> list[Capsule]:
         """The capsules that this user may read. `pattern`: a name, a prefix that ends in "/", or "" for all."""
-        return [Capsule(*entry) for entry in self._core.list(_text("pattern", pattern))]
+        return [
+            Capsule(*entry, Access(*access), immutable, unsealed)
+            for *entry, access, immutable, unsealed in self._core.list(_text("pattern", pattern))
+        ]
 
     def watch(self, pattern="", callback=None) -> Watch:
         """What there is ("present", then "snapshot-end"), and from then on what changes.

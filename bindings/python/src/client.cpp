@@ -90,13 +90,19 @@ std::vector<std::uint8_t> encode(const Dense& dense) {
 
 const char* c_str(const std::optional<std::string>& text) { return text ? text->c_str() : nullptr; }
 
+HurrayAccess to_c(const Access& access) {
+    return access ? HurrayAccess{1, access->first, access->second} : HurrayAccess{};
+}
+
 // Publishes by `call(options, info)` and looks after the callback's context.
 template <typename Call>
-Published publish_with(ClientState& state, nb::object on_event, bool tell_opened, std::uint64_t group, Call&& call) {
+Published publish_with(ClientState& state, nb::object on_event, bool tell_opened, std::uint64_t group,
+                       const Access& access, Call&& call) {
     HurrayPublishOptions options{};
     options.struct_size = sizeof options;
     options.flags = tell_opened ? HURRAY_PUBLISH_TELL_OPENED : 0;
     options.group = group;
+    options.access = to_c(access);
     CallbackContext* context = nullptr;
     if (!on_event.is_none()) {
         context = state.add(std::move(on_event));
@@ -241,24 +247,26 @@ void Client::close() {
     }
 }
 
-std::unique_ptr<Allocation> Client::allocate(std::uint64_t byte_size, bool zeroed, bool immutable) {
+std::unique_ptr<Allocation> Client::allocate(std::uint64_t byte_size, bool zeroed, const Access& access,
+                                             bool immutable) {
     const std::shared_ptr<ClientState> state = use();
     HurrayAllocateOptions options{};
     options.struct_size = sizeof options;
     options.flags = (zeroed ? 0 : HURRAY_ALLOCATE_UNINITIALIZED) | (immutable ? HURRAY_ALLOCATE_IMMUTABLE : 0);
+    options.access = to_c(access);
     HurrayAllocation* allocation = nullptr;
     check(without_gil([&] { return hurray_client_allocate(state->handle, &byte_size, 1, &options, &allocation); }));
     return std::make_unique<Allocation>(state, AllocationHandle(allocation));
 }
 
 Published Client::publish(const std::optional<std::string>& name, const Dense& dense, Allocation& allocation,
-                          nb::object on_event, bool tell_opened, std::uint64_t group) {
+                          nb::object on_event, bool tell_opened, std::uint64_t group, const Access& access) {
     const std::shared_ptr<ClientState> state = use();
     const std::vector<std::uint8_t> descriptor = encode(dense);
     HurrayAllocation* handle = allocation.take(state).release();  // no second thread can publish it meanwhile
     Published published;
     try {
-        published = publish_with(*state, std::move(on_event), tell_opened, group,
+        published = publish_with(*state, std::move(on_event), tell_opened, group, access,
                                  [&](const HurrayPublishOptions& options, HurrayCapsuleInfo& info) {
                                      return hurray_client_publish(state->handle, c_str(name), descriptor.data(),
                                                                   descriptor.size(), &handle, &options, &info);
@@ -273,7 +281,7 @@ Published Client::publish(const std::optional<std::string>& name, const Dense& d
 
 Published Client::publish_copy(const std::optional<std::string>& name, const Dense& dense, std::uintptr_t address,
                                std::uint64_t byte_size, nb::object on_event, bool tell_opened, std::uint64_t group,
-                               bool immutable) {
+                               const Access& access, bool immutable) {
     const std::shared_ptr<ClientState> state = use();
     const std::vector<std::uint8_t> descriptor = encode(dense);
     HurrayBufferList* made = nullptr;
@@ -287,7 +295,7 @@ Published Client::publish_copy(const std::optional<std::string>& name, const Den
         hurray_buffer_destroy(buffer);
         raise_status(status);
     }
-    return publish_with(*state, std::move(on_event), tell_opened, group,
+    return publish_with(*state, std::move(on_event), tell_opened, group, access,
                         [&](HurrayPublishOptions& options, HurrayCapsuleInfo& info) {
                             options.flags |= HURRAY_PUBLISH_COPY | (immutable ? HURRAY_PUBLISH_IMMUTABLE : 0);
                             return hurray_client_publish_list(state->handle, c_str(name), descriptor.data(),
@@ -298,7 +306,7 @@ Published Client::publish_copy(const std::optional<std::string>& name, const Den
 Published Client::publish_fds(const std::optional<std::string>& name, const nb::bytes& descriptor,
                               const std::vector<std::int32_t>& fds,
                               const std::optional<std::vector<std::pair<std::uint32_t, std::uint64_t>>>& placements,
-                              nb::object on_event, bool tell_opened, std::uint64_t group) {
+                              nb::object on_event, bool tell_opened, std::uint64_t group, const Access& access) {
     const std::shared_ptr<ClientState> state = use();
     const auto* const encoded = reinterpret_cast<const std::uint8_t*>(descriptor.c_str());
     std::vector<HurrayPlacement> placed;
@@ -317,7 +325,7 @@ Published Client::publish_fds(const std::optional<std::string>& name, const nb::
             placed.push_back({segment, offset});
         }
     }
-    return publish_with(*state, std::move(on_event), tell_opened, group,
+    return publish_with(*state, std::move(on_event), tell_opened, group, access,
                         [&](const HurrayPublishOptions& options, HurrayCapsuleInfo& info) {
                             return hurray_client_publish_fds(state->handle, c_str(name), encoded, descriptor.size(),
                                                              fds.data(), static_cast<std::uint32_t>(fds.size()),
@@ -423,6 +431,7 @@ nb::list Client::list(const std::string& pattern) {
         result.append(nb::make_tuple(
             entry.name, entry.info.version, shape, element_type, entry.info.byte_size, entry.info.leases,
             capsule_text(entry.info.capsule), (entry.info.flags & HURRAY_CAPSULE_RETIRED) != 0,
+            nb::make_tuple(entry.info.access.mode, entry.info.access.gid),
             (entry.info.flags & HURRAY_CAPSULE_IMMUTABLE) != 0, (entry.info.flags & HURRAY_CAPSULE_UNSEALED) != 0));
     }
     return result;
@@ -570,14 +579,16 @@ void bind_client(nb::module_& module) {
              nb::arg("on_connection").none())
         .def("close", &Client::close)
         .def_prop_ro("closed", &Client::closed)
-        .def("allocate", &Client::allocate, nb::arg("byte_size"), nb::arg("zeroed"), nb::arg("immutable") = false)
+        .def("allocate", &Client::allocate, nb::arg("byte_size"), nb::arg("zeroed"), nb::arg("access") = nb::none(),
+             nb::arg("immutable") = false)
         .def("publish", &Client::publish, nb::arg("name").none(), nb::arg("dense"), nb::arg("allocation"),
-             nb::arg("on_event").none(), nb::arg("tell_opened"), nb::arg("group") = 0)
+             nb::arg("on_event").none(), nb::arg("tell_opened"), nb::arg("group") = 0, nb::arg("access") = nb::none())
         .def("publish_copy", &Client::publish_copy, nb::arg("name").none(), nb::arg("dense"), nb::arg("address"),
              nb::arg("byte_size"), nb::arg("on_event").none(), nb::arg("tell_opened"), nb::arg("group") = 0,
-             nb::arg("immutable") = false)
+             nb::arg("access") = nb::none(), nb::arg("immutable") = false)
         .def("publish_fds", &Client::publish_fds, nb::arg("name").none(), nb::arg("descriptor"), nb::arg("fds"),
-             nb::arg("placements").none(), nb::arg("on_event").none(), nb::arg("tell_opened"), nb::arg("group") = 0)
+             nb::arg("placements").none(), nb::arg("on_event").none(), nb::arg("tell_opened"), nb::arg("group") = 0,
+             nb::arg("access") = nb::none())
         .def("begin_group", &Client::begin_group)
         .def("end_group", &Client::end_group, nb::arg("group"), nb::arg("commit"))
         .def("published_version", &Client::published_version, nb::arg("capsule"))

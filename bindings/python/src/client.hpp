@@ -92,7 +92,8 @@ struct Dense {
     std::uint64_t byte_offset;
 };
 
-using Published = std::pair<std::string, std::uint64_t>;  // capsule, version
+using Published = std::pair<std::string, std::uint64_t>;                // capsule, version
+using Access = std::optional<std::pair<std::uint32_t, std::uint32_t>>;  // gid, mode; nothing: the daemon's default
 
 class Client {
   public:
@@ -101,17 +102,18 @@ class Client {
 
     void close();
     [[nodiscard]] bool closed() const { return state_ == nullptr; }
-    [[nodiscard]] std::unique_ptr<Allocation> allocate(std::uint64_t byte_size, bool zeroed, bool immutable);
+    [[nodiscard]] std::unique_ptr<Allocation> allocate(std::uint64_t byte_size, bool zeroed, const Access& access,
+                                                       bool immutable);
     Published publish(const std::optional<std::string>& name, const Dense& dense, Allocation& allocation,
-                      nb::object on_event, bool tell_opened, std::uint64_t group);
+                      nb::object on_event, bool tell_opened, std::uint64_t group, const Access& access);
     Published publish_copy(const std::optional<std::string>& name, const Dense& dense, std::uintptr_t address,
                            std::uint64_t byte_size, nb::object on_event, bool tell_opened, std::uint64_t group,
-                           bool immutable);
+                           const Access& access, bool immutable);
     /// Memory that the caller has made: `placements` are the descriptor and the offset of each buffer; none: buffer i begins fds[i].
     Published publish_fds(const std::optional<std::string>& name, const nb::bytes& descriptor,
                           const std::vector<std::int32_t>& fds,
                           const std::optional<std::vector<std::pair<std::uint32_t, std::uint64_t>>>& placements,
-                          nb::object on_event, bool tell_opened, std::uint64_t group);
+                          nb::object on_event, bool tell_opened, std::uint64_t group, const Access& access);
     [[nodiscard]] std::uint64_t begin_group();
     void end_group(std::uint64_t group, bool commit);
     /// Of a capsule that this client has published and that has not ended; 0 while it is staged.

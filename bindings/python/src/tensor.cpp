@@ -412,6 +412,8 @@ Tensor::Tensor(BufferList buffers, Context context, const HurrayCapsuleInfo& inf
       name_(info.name == nullptr ? "" : info.name),
       capsule_(capsule_text(info.capsule)),
       version_(info.version),
+      gid_(info.access.gid),
+      mode_(info.access.mode),
       immutable_((info.flags & HURRAY_CAPSULE_IMMUTABLE) != 0),
       unsealed_((info.flags & HURRAY_CAPSULE_UNSEALED) != 0) {
     lease_->buffers = std::move(buffers);
@@ -547,6 +549,12 @@ void bind_tensor(nb::module_& module) {
                      "Whether nobody can change a byte of it any more, its producer neither.")
         .def_prop_ro("unsealed", &Tensor::unsealed,
                      "Whether it lies in a dma-buf, which others may write to while it is read.")
+        .def_prop_ro(
+            "access",
+            [](const Tensor& self) {
+                return nb::module_::import_("hurray._access").attr("Access")(self.mode(), self.gid());
+            },
+            "Who may read and replace it: an Access, its group as a number.")
         .def_prop_ro("closed", &Tensor::closed, "Whether close() was called.")
         .def_prop_ro(
             "state", &Tensor::state,

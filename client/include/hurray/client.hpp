@@ -68,10 +68,11 @@ struct CapsuleId {
     friend auto operator<=>(const CapsuleId&, const CapsuleId&) = default;
 };
 
-/// Who may read a capsule, and who may replace and withdraw it: as of a file.
+/// Who may read a capsule, and who may replace and withdraw it: as of a file, see HurrayAccess.
 struct Access {
-    std::uint32_t gid = 0;
-    std::uint32_t mode = 0;
+    std::uint32_t gid = HURRAY_GID_OWN;  ///< a group of the publisher
+    std::uint32_t mode = 0600;           ///< up to 0666
+    friend bool operator==(const Access&, const Access&) = default;
 };
 
 /// What is known of a capsule. Owns all of it.
@@ -81,7 +82,7 @@ struct CapsuleInfo {
     std::uint64_t version = 0;             ///< 0: staged in a Group
     std::uint64_t byte_size = 0;           ///< of its buffers together
     std::uint64_t leases = 0;              ///< open ones when Client::list or Client::published asked; else 0
-    std::optional<Access> access;          ///< nothing: the publisher's user and root
+    std::optional<Access> access;          ///< from publish and published nothing, unless it was asked for
     bool immutable = false;                ///< nobody can change a byte of it any more, its producer neither
     bool unsealed = false;                 ///< it lies in a dma-buf: others may write to it while it is read
     bool retired = false;                  ///< can't be attached any more, is still held
@@ -122,6 +123,8 @@ struct PublishOptions {
     bool tell_opened = false;  ///< HURRAY_EVENT_LEASE_OPENED too
     std::uint64_t group = 0;   ///< Group::number(): there once that is committed. 0: at once
     bool immutable = false;    ///< publish_copy: nobody can change the copy any more
+    /// Of publish_copy and publish_fds. Of allocated memory what it was allocated for, or nothing: then it is that.
+    std::optional<Access> access{};
 };
 
 /// When the pages of memory that is mapped for the first time come: as the library thinks best, all at once, or as they are read.
@@ -156,6 +159,10 @@ inline HurrayCapsuleId to_c(const CapsuleId& id) {
     HurrayCapsuleId result{id.uid, {}};
     std::copy(id.id.begin(), id.id.end(), std::begin(result.id));
     return result;
+}
+
+inline HurrayAccess to_c(const std::optional<Access>& access) {
+    return access ? HurrayAccess{1, access->gid, access->mode} : HurrayAccess{};
 }
 
 inline CapsuleInfo from_c(const HurrayCapsuleInfo& info) {
@@ -303,14 +310,15 @@ enum class Contents : std::uint8_t {
     Whatever  ///< zeros, or what this client published in that memory before: for who writes every byte anyway
 };
 
-/// Who may write to allocated memory once it is published and was released by all consumers.
-enum class Lasting : std::uint8_t {
-    Reusable,  ///< this client, which uses it again
-    Immutable  ///< nobody, ever. Publishing seals it: what points into it may be read on, not written
-};
-
 /// Where one buffer lies: in fds[segment] of Client::publish_fds, from byte `offset` on.
 using Placement = HurrayPlacement;
+
+struct AllocateOptions {
+    Contents contents = Contents::Zeros;
+    /// Publishing seals it: nobody can change a byte any more, this program neither. What points into it may be read on, not written.
+    bool immutable = false;
+    std::optional<Access> access{};  ///< of the capsule that it is for; nothing: as the daemon has it
+};
 
 /// Writable shared memory of one capsule to be: one or more buffers. Made by Client::allocate, taken by
 /// Client::publish; destroyed before that, its memory is given back at once.
@@ -666,20 +674,18 @@ class Client {
 
     /// Shared memory for a dense row-major tensor.
     template <typename T>
-    Allocation allocate(std::vector<std::uint64_t> shape, Contents contents = Contents::Zeros,
-                        Lasting lasting = Lasting::Reusable) {
+    Allocation allocate(std::vector<std::uint64_t> shape, AllocateOptions options = {}) {
         DenseDescriptor tensor;
         tensor.element_type = client_detail::element_type_of<T>();
         tensor.shape = std::move(shape);
-        return allocate(tensor, contents, lasting);
+        return allocate(tensor, options);
     }
 
     /// Shared memory for any dense tensor.
-    Allocation allocate(const DenseDescriptor& tensor, Contents contents = Contents::Zeros,
-                        Lasting lasting = Lasting::Reusable) {
+    Allocation allocate(const DenseDescriptor& tensor, AllocateOptions options = {}) {
         std::vector<std::uint8_t> descriptor = tensor.encode();
         const std::uint64_t byte_size = tensor.byte_size != 0 ? tensor.byte_size : tensor.needed_byte_size();
-        Allocation allocation = allocate_buffers(std::span(&byte_size, 1), contents, lasting);
+        Allocation allocation = allocate_buffers(std::span(&byte_size, 1), options);
         allocation.descriptor_ = std::move(descriptor);
         if (tensor.layout == LayoutTag::RowMajor && tensor.strides.empty() && tensor.byte_offset == 0) {
             allocation.element_type_ = tensor.element_type;
@@ -688,16 +694,16 @@ class Client {
     }
 
     /// Shared memory: 1 to 255 buffers of these sizes, in bytes.
-    Allocation allocate_buffers(std::span<const std::uint64_t> byte_sizes, Contents contents = Contents::Zeros,
-                                Lasting lasting = Lasting::Reusable) {
+    Allocation allocate_buffers(std::span<const std::uint64_t> byte_sizes, AllocateOptions options = {}) {
         Allocation allocation;
-        HurrayAllocateOptions options{};
-        options.struct_size = sizeof options;
-        options.flags = (contents == Contents::Whatever ? HURRAY_ALLOCATE_UNINITIALIZED : 0u) |
-                        (lasting == Lasting::Immutable ? HURRAY_ALLOCATE_IMMUTABLE : 0u);
+        HurrayAllocateOptions c_options{};
+        c_options.struct_size = sizeof c_options;
+        c_options.flags = (options.contents == Contents::Whatever ? HURRAY_ALLOCATE_UNINITIALIZED : 0u) |
+                          (options.immutable ? HURRAY_ALLOCATE_IMMUTABLE : 0u);
+        c_options.access = client_detail::to_c(options.access);
         HurrayAllocation* made = nullptr;
         throw_if_failed(hurray_client_allocate(use(), byte_sizes.data(), static_cast<std::uint32_t>(byte_sizes.size()),
-                                               &options, &made));
+                                               &c_options, &made));
         allocation.handle_.reset(made);
         for (std::uint32_t i = 0; i < byte_sizes.size(); ++i) {
             void* data = nullptr;
@@ -883,6 +889,7 @@ class Client {
         c_options.flags = flags | (options.tell_opened ? HURRAY_PUBLISH_TELL_OPENED : 0u) |
                           (options.immutable ? HURRAY_PUBLISH_IMMUTABLE : 0u);
         c_options.group = options.group;
+        c_options.access = client_detail::to_c(options.access);
         client_detail::Listeners::Listener* listener = nullptr;
         if (options.on_event) {
             listener = connection_->listeners.add(std::move(options.on_event));

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <deque>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <random>
 #include <string>
@@ -80,6 +81,28 @@ TEST_F(SegmentPoolTest, SmallestThatFitsIsUsedAndOfThoseTheLatest) {
     const auto again = take(100 * kPage);
     EXPECT_EQ(again->segment().number, first_number);
     EXPECT_EQ(take(100 * kPage)->segment().number, second_number);
+}
+
+TEST_F(SegmentPoolTest, SegmentHasOneAccessForLife) {
+    const AccessRule rules[] = {std::nullopt, wire::Access{44, 0640}, wire::Access{44, 0644}, wire::Access{45, 0640},
+                                wire::Access{0, 0}};
+    for (const std::uint64_t length : {kPage, kMiB}) {
+        std::map<std::uint64_t, AccessRule> known;  // by the numbers of segments
+        for (const int round : {0, 1}) {
+            for (const AccessRule& rule : rules) {
+                auto block = pool->take(length, rule);
+                ASSERT_TRUE(block);
+                ProducerSegment& segment = (*block)->segment();
+                segment.is_known = true;
+                EXPECT_EQ(segment.access, rule);
+                EXPECT_EQ(known.emplace(segment.number, rule).second, round == 0);
+                EXPECT_EQ(known.at(segment.number), rule);
+            }
+        }
+    }
+    EXPECT_EQ(pool->totals().made, 10u);
+    EXPECT_EQ(pool->totals().reused, 10u);
+    EXPECT_EQ(pool->totals().arena_bytes, 5 * 64 * kKiB) << "each rule begins small";
 }
 
 TEST_F(SegmentPoolTest, SpoiledBlockGoesForGood) {

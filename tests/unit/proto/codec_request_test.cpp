@@ -115,6 +115,7 @@ TEST(CodecRequestTest, PublishArrivesAsItWasSent) {
                        std::string("HRRY\0\xFF", 6),
                        {{9, true, Memory::Reusable, UINT64_MAX, 77}, {4, false, Memory::Reusable, 1, 0}},
                        {{1, 0}, {0, UINT64_MAX}, {7, 1}},
+                       Access{44, 0640},
                        UINT64_MAX};
     const auto decoded = there_and_back({UINT64_MAX, UINT64_MAX, sent}, 1);
     const auto& got = std::get<Publish>(decoded.message);
@@ -127,7 +128,12 @@ TEST(CodecRequestTest, PublishArrivesAsItWasSent) {
 }
 
 TEST(CodecRequestTest, TheLargestPublishFitsAPacket) {
-    Publish sent{id_of(kId), std::string(kMaxNameBytes, 'n'), std::string(kMaxDescriptorBytes, 'd'), {}, {},
+    Publish sent{id_of(kId),
+                 std::string(kMaxNameBytes, 'n'),
+                 std::string(kMaxDescriptorBytes, 'd'),
+                 {},
+                 {},
+                 Access{UINT32_MAX, 0666},
                  UINT64_MAX};
     for (std::size_t i = 0; i < kMaxSegments; ++i) {
         sent.segments.push_back({UINT64_MAX - i, true, Memory::Reusable, UINT64_MAX, UINT64_MAX});
@@ -141,6 +147,17 @@ TEST(CodecRequestTest, TheLargestPublishFitsAPacket) {
     ASSERT_TRUE(decoded) << decoded.error().error.message;
     EXPECT_EQ(std::get<Publish>(decoded->message).segments, sent.segments);
     EXPECT_EQ(std::get<Publish>(decoded->message).placements, sent.placements);
+}
+
+TEST(CodecRequestTest, AccessOfAPublishArrivesAsItWasSentOrNotAtAll) {
+    for (const auto& access : {std::optional<Access>(), std::optional(Access{0, 0}), std::optional(Access{0, 0600}),
+                               std::optional(Access{kOwnGroup, 0}), std::optional(Access{44, 0666})}) {
+        Publish sent;
+        sent.capsule = Id16{};
+        sent.access = access;
+        const auto got = there_and_back({7, std::nullopt, sent});
+        EXPECT_EQ(std::get<Publish>(got.message).access, access);
+    }
 }
 
 TEST(CodecRequestTest, APublishMayHaveNeitherNameNorSegments) {
@@ -424,6 +441,11 @@ INSTANTIATE_TEST_SUITE_P(
                 }
             },
             Errc::Limit, "publish.placements", "256 placements; at most 255", 1, "buffers", 255, 256},
+        Bad{"ModeWithExecute", publish, [](auto& r) { r.mutable_publish()->mutable_access()->set_mode(0750); },
+            Errc::InvalidArgument, "publish.access.mode", "the mode is 0750", 1},
+        Bad{"ModeWithMoreThanADigitHas", publish,
+            [](auto& r) { r.mutable_publish()->mutable_access()->set_mode(01000); }, Errc::InvalidArgument,
+            "publish.access.mode", "the mode is 01000; it may grant reading and writing", 1},
         Bad{"DescriptorMissing", publish, [](auto&) {}, Errc::InvalidArgument, "publish.segments",
             "1 segments carry a descriptor, but 0 descriptors came", 0},
         Bad{"DescriptorTooMany", publish, [](auto&) {}, Errc::InvalidArgument, "publish.segments",
@@ -433,8 +455,6 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(
     PublishNotYet, BadRequestTest,
     ::testing::Values(
-        Bad{"Access", publish, [](auto& r) { r.mutable_publish()->mutable_access(); }, Errc::Unsupported,
-            "publish.access", "not supported yet", 1},
         Bad{"Retain", publish, [](auto& r) { r.mutable_publish()->set_retain(1); }, Errc::Unsupported, "publish.retain",
             "not supported yet", 1},
         Bad{"Once", publish, [](auto& r) { r.mutable_publish()->set_once(true); }, Errc::Unsupported, "publish.once",
