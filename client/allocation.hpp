@@ -53,6 +53,8 @@ class Allocation {
 
     /// A publish of it was sent and never answered: somebody may read it, so it can't be published again.
     bool maybe_published = false;
+    /// A publish of it is under way.
+    bool is_on_its_way = false;
 
   private:
     std::shared_ptr<Block> block_;

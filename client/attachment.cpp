@@ -1,5 +1,8 @@
 #include "client/attachment.hpp"
 
+#include <algorithm>
+#include <chrono>
+#include <deque>
 #include <utility>
 #include <vector>
 
@@ -66,28 +69,6 @@ Result<std::vector<BufferRange>> find_buffers(const wire::AttachReply& reply, st
     return ranges;
 }
 
-/// A granted lease that has no owner yet; gives it back unless one takes it.
-class Grant {
-  public:
-    Grant(Session& session, std::uint64_t number, const Standing& standing)
-        : session_(&session), number_(number), standing_(standing) {}
-    ~Grant() {
-        if (session_ != nullptr) {
-            session_->leases().remove(standing_);
-            session_->connection().lease_opened();
-            session_->connection().release(number_);
-        }
-    }
-    Grant(const Grant&) = delete;
-    Grant& operator=(const Grant&) = delete;
-    void taken() noexcept { session_ = nullptr; }
-
-  private:
-    Session* session_;
-    std::uint64_t number_;
-    const Standing& standing_;
-};
-
 /// Has hurrayd told of what is dropped on the way, once nothing of it is in use.
 class Settling {
   public:
@@ -100,88 +81,225 @@ class Settling {
     Session& session_;
 };
 
+/// One attach on its way. What it was granted is given back unless finish() takes it.
+class Attaching {
+  public:
+    Attaching(const std::shared_ptr<Session>& session, const AttachTerms& terms) : session_(session), terms_(terms) {}
+    ~Attaching() { give_back(); }
+    Attaching(const Attaching&) = delete;
+    Attaching& operator=(const Attaching&) = delete;
+
+    /// Fails: what is wrong with the terms.
+    [[nodiscard]] Result<void> check() const {
+        const auto* name = std::get_if<std::string>(&terms_.what);
+        return name != nullptr ? wire::check_name(*name, "name") : Result<void>();
+    }
+
+    /// To be sent now; `waited` of its time is over.
+    [[nodiscard]] Connection::Call* ask(std::chrono::milliseconds waited) {
+        wire::Attach message;
+        message.lease = session_->connection().next_lease_number();
+        message.what = terms_.what;
+        message.which = terms_.which;
+        message.version = terms_.version;
+        message.immutable_only = terms_.immutable_only;
+        message.allow_unsealed = terms_.allow_unsealed;
+        if (const auto* name = std::get_if<std::string>(&terms_.what);
+            name != nullptr && session_->connection().epoch() > 1) {
+            message.last_seen = session_->seen().version_of(*name);
+        }
+        call_.message = std::move(message);
+        call_.options.lease = std::get<wire::Attach>(call_.message).lease;
+        call_.options.timeout_ms = terms_.timeout_ms;
+        if (terms_.timeout_ms.value_or(0) != 0) {
+            // At least 1: 0 would not be answered TimedOut.
+            const auto over = static_cast<std::uint64_t>(waited.count());
+            call_.options.timeout_ms = *terms_.timeout_ms > over ? *terms_.timeout_ms - over : 1;
+        }
+        standing_ = std::make_shared<Standing>();
+        standing_->number = call_.options.lease;
+        call_.options.on_reply = [this](const wire::PacketMessage& answer, std::vector<UniqueFd>& fds,
+                                        bool fds_missing) {
+            // Before any later packet is read: one may say that the producer is gone, or name the same segments.
+            if (const auto* granted = std::get_if<wire::AttachReply>(&answer)) {
+                standing_->capsule = granted->capsule;
+                session_->leases().add(standing_);
+                is_booked_ = true;
+                segments_ = session_->segments().take(*granted, fds, fds_missing);
+            }
+        };
+        return &call_;
+    }
+    [[nodiscard]] bool has_result() const noexcept { return call_.result.has_value(); }
+    /// Whether the daemon went away, or is away, and the terms allow to wait for it.
+    [[nodiscard]] bool is_to_be_asked_again() const noexcept { return call_.is_lost && terms_.timeout_ms != 0U; }
+    /// Whether this process had too few descriptors free for what came, with this grant or with one before it.
+    [[nodiscard]] bool lacks_descriptors() const noexcept {
+        return call_.lacks_descriptors || (!segments_ && segments_.error().limit_name == kNoDescriptors);
+    }
+
+    /// Makes an attachment of the result, which is there.
+    [[nodiscard]] Result<Attachment> finish() {
+        if (!*call_.result) {
+            return fail(std::move(call_.result->error()));
+        }
+        auto* granted = std::get_if<wire::AttachReply>(&(*call_.result)->message);
+        if (granted == nullptr) {
+            return fail(Errc::Protocol, "hurrayd answered an attach with something else");
+        }
+        if (!segments_) {
+            return fail(std::move(segments_.error()));
+        }
+        const bool is_immutable = wire::is_immutable(granted->segments);
+        const bool is_unsealed = wire::is_unsealed(granted->segments);
+        if ((terms_.immutable_only && !is_immutable) || (!terms_.allow_unsealed && is_unsealed)) {
+            return unsound({Errc::Protocol, "its memory is of a kind that was not asked for"});
+        }
+        auto ranges = find_buffers(*granted, *segments_, terms_.populate);
+        if (!ranges) {
+            return fail(std::move(ranges.error()));
+        }
+        Attachment attachment;
+        attachment.version = granted->version;
+        attachment.access = granted->access;
+        attachment.immutable = is_immutable;
+        attachment.unsealed = is_unsealed;
+        for (const BufferRange& range : *ranges) {
+            attachment.byte_size += range.size;
+        }
+        auto buffers = make_buffer_list(*ranges);
+        if (!buffers) {
+            return fail(std::move(buffers.error()));
+        }
+        attachment.buffers = std::move(*buffers);
+        session_->seen().note(granted->name, granted->version);
+        auto lease = std::make_unique<Lease>(session_, standing_, std::move(granted->name), std::move(*segments_));
+        is_booked_ = false;
+        is_taken_ = true;
+        HurrayTensorContext* context = nullptr;
+        if (const HurrayStatus status = hurray_tensor_context_new(
+                HURRAY_C_ABI_VERSION, reinterpret_cast<const std::uint8_t*>(granted->descriptor.data()),
+                granted->descriptor.size(), lease.get(), Lease::release_owner, &context);
+            status != HURRAY_OK) {
+            return fail(Error{static_cast<Errc>(status), hurray_last_error_message()});
+        }
+        attachment.lease = lease.release();
+        attachment.context.reset(context);
+        return attachment;
+    }
+
+  private:
+    [[nodiscard]] bool was_granted() const noexcept {
+        return call_.result && *call_.result && std::holds_alternative<wire::AttachReply>((*call_.result)->message);
+    }
+    void give_back() noexcept {
+        if (was_granted() && !is_taken_) {
+            session_->connection().lease_opened();
+            session_->connection().release({standing_->number, standing_->capsule});
+        }
+        if (std::exchange(is_booked_, false)) {  // after that, as a Lease does
+            session_->leases().remove(*standing_);
+        }
+    }
+
+    static constexpr const char* kNoDescriptors = "RLIMIT_NOFILE";
+
+    const std::shared_ptr<Session>& session_;
+    const AttachTerms& terms_;
+    Connection::Call call_;
+    std::shared_ptr<Standing> standing_;
+    Result<std::vector<SegmentCache::Use>> segments_;
+    bool is_booked_ = false;
+    bool is_taken_ = false;
+};
+
+std::chrono::milliseconds since(Clock::time_point begin) {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin);
+}
+
+Deadline deadline_of(Clock::time_point begin, const AttachTerms& terms) {
+    constexpr std::uint64_t kForEverMs = 1ULL << 40;  // as good as, and adding it to a time does not overflow
+    if (!terms.timeout_ms || *terms.timeout_ms > kForEverMs) {
+        return std::nullopt;
+    }
+    return begin + std::chrono::milliseconds(*terms.timeout_ms);
+}
+
 }  // namespace
 
 Result<Attachment> attach(const std::shared_ptr<Session>& session, const AttachTerms& terms) {
-    if (const auto* name = std::get_if<std::string>(&terms.what)) {
-        if (auto checked = wire::check_name(*name, "name"); !checked) {
+    Connection& connection = session->connection();
+    const auto begin = Clock::now();
+    for (;;) {
+        const Settling settling(*session);  // after all below have let go
+        Attaching attaching(session, terms);
+        if (auto checked = attaching.check(); !checked) {
             return fail(std::move(checked.error()));
         }
+        Connection::Call* const call = attaching.ask(since(begin));
+        if (auto called = connection.call_many(std::span(&call, 1), Connection::OnRefusal::GoOn); !called) {
+            return fail(std::move(called.error()));
+        }
+        if (!attaching.is_to_be_asked_again()) {
+            return attaching.finish();
+        }
+        if (auto back = connection.wait_up(deadline_of(begin, terms)); !back) {
+            return fail(std::move(back.error()));
+        }
     }
-    wire::Attach message;
-    message.lease = session->connection().next_lease_number();
-    message.what = terms.what;
-    message.which = terms.which;
-    message.version = terms.version;
-    message.immutable_only = terms.immutable_only;
-    message.allow_unsealed = terms.allow_unsealed;
+}
 
-    Connection::CallOptions options;
-    options.timeout_ms = terms.timeout_ms;
-    options.lease = message.lease;
-    const Settling settling(*session);  // after all below have let go
-    const auto standing = std::make_shared<Standing>();
-    Result<std::vector<SegmentCache::Use>> segments;
-    bool booked = false;
-    options.on_reply = [&](const wire::PacketMessage& answer, std::vector<UniqueFd>& fds, bool fds_missing) {
-        // Before any later packet is read: one may say that the producer is gone, or name the same segments.
-        if (const auto* granted = std::get_if<wire::AttachReply>(&answer)) {
-            standing->capsule = granted->capsule;
-            session->leases().add(standing);
-            booked = true;
-            segments = session->segments().take(*granted, fds, fds_missing);
-        }
+ManyResult<std::vector<Attachment>> attach_many(const std::shared_ptr<Session>& session,
+                                                std::span<const AttachTerms> terms) {
+    std::vector<Attachment> attachments;
+    attachments.reserve(terms.size());
+    const auto fail_at = [](std::size_t index, Error error) {
+        return tl::unexpected(ManyError{index, std::move(error)});
     };
-    auto reply = session->connection().call(message, options);
-    if (!reply) {
-        if (booked) {
-            session->leases().remove(*standing);
+    for (std::size_t i = 0; i < terms.size(); ++i) {
+        if (auto checked = Attaching(session, terms[i]).check(); !checked) {
+            return fail_at(i, std::move(checked.error()));
         }
-        return fail(std::move(reply.error()));
     }
-    auto* granted = std::get_if<wire::AttachReply>(&reply->message);
-    if (granted == nullptr) {
-        return fail(Errc::Protocol, "hurrayd answered an attach with something else");
+    const auto begin = Clock::now();
+    // What has come is finished, and its descriptors closed, before more is asked for.
+    std::size_t window = Connection::kMostCalls;
+    while (attachments.size() < terms.size()) {
+        const Settling settling(*session);  // after all below have let go
+        const std::size_t first = attachments.size();
+        const auto waited = since(begin);
+        std::deque<Attaching> attaching;
+        std::vector<Connection::Call*> calls;
+        for (std::size_t i = first; i < terms.size() && calls.size() < window; ++i) {
+            calls.push_back(attaching.emplace_back(session, terms[i]).ask(waited));
+        }
+        const auto called = session->connection().call_many(calls, Connection::OnRefusal::CancelOthers);
+        if (!called) {
+            return tl::unexpected(ManyError{std::nullopt, called.error()});
+        }
+        if (*called != nullptr) {
+            const auto refused = std::find(calls.begin(), calls.end(), *called);
+            return fail_at(first + static_cast<std::size_t>(refused - calls.begin()), (*refused)->result->error());
+        }
+        for (std::size_t i = 0; i < attaching.size() && attaching[i].has_result(); ++i) {
+            if (window > 1 && attaching[i].lacks_descriptors()) {
+                window /= 2;  // it and those behind it are asked for again, fewer at a time
+                break;
+            }
+            if (attaching[i].is_to_be_asked_again()) {  // likewise, when the daemon is back
+                if (auto back = session->connection().wait_up(deadline_of(begin, terms[first + i])); !back) {
+                    return fail_at(first + i, std::move(back.error()));
+                }
+                break;
+            }
+            auto attachment = attaching[i].finish();
+            if (!attachment) {
+                return fail_at(first + i, std::move(attachment.error()));
+            }
+            attachments.push_back(std::move(*attachment));
+        }
     }
-    Grant grant(*session, message.lease, *standing);
-    if (!segments) {
-        return fail(std::move(segments.error()));
-    }
-    const bool is_immutable = wire::is_immutable(granted->segments);
-    const bool is_unsealed = wire::is_unsealed(granted->segments);
-    if ((terms.immutable_only && !is_immutable) || (!terms.allow_unsealed && is_unsealed)) {
-        return unsound({Errc::Protocol, "its memory is of a kind that was not asked for"});
-    }
-    auto ranges = find_buffers(*granted, *segments, terms.populate);
-    if (!ranges) {
-        return fail(std::move(ranges.error()));
-    }
-    Attachment attachment;
-    attachment.version = granted->version;
-    attachment.access = granted->access;
-    attachment.immutable = is_immutable;
-    attachment.unsealed = is_unsealed;
-    for (const BufferRange& range : *ranges) {
-        attachment.byte_size += range.size;
-    }
-    auto buffers = make_buffer_list(*ranges);
-    if (!buffers) {
-        return fail(std::move(buffers.error()));
-    }
-    attachment.buffers = std::move(*buffers);
-    auto lease =
-        std::make_unique<Lease>(session, message.lease, standing, std::move(granted->name), std::move(*segments));
-    grant.taken();
-    HurrayTensorContext* context = nullptr;
-    if (const HurrayStatus status = hurray_tensor_context_new(
-            HURRAY_C_ABI_VERSION, reinterpret_cast<const std::uint8_t*>(granted->descriptor.data()),
-            granted->descriptor.size(), lease.get(), Lease::release_owner, &context);
-        status != HURRAY_OK) {
-        return fail(Error{static_cast<Errc>(status), hurray_last_error_message()});
-    }
-    attachment.lease = lease.release();
-    attachment.context.reset(context);
-    return attachment;
+    return attachments;
 }
 
 }  // namespace hurray::client

@@ -3,8 +3,10 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "hurray.h"
 
@@ -50,5 +52,21 @@ struct AttachTerms {
 /// allow); Limit; Protocol if what was granted is not sound.
 /// Nothing is held after a failure.
 [[nodiscard]] Result<Attachment> attach(const std::shared_ptr<Session>& session, const AttachTerms& terms);
+
+/// Of several things that are done at once, which one failed, if it was one of them.
+struct ManyError {
+    std::optional<std::size_t> index;
+    Error error;
+};
+template <class T>
+using ManyResult = tl::expected<T, ManyError>;
+
+/// All of them or none, in their order, asking for many at a time. Timeouts count from now. The first that is refused
+/// ends it; what was granted is given back before this returns.
+///
+/// Descriptors come many at a time too. Where this process has too few free, fewer are asked for at a time, down to one.
+/// Threads, waiting and failures as attach().
+[[nodiscard]] ManyResult<std::vector<Attachment>> attach_many(const std::shared_ptr<Session>& session,
+                                                              std::span<const AttachTerms> terms);
 
 }  // namespace hurray::client

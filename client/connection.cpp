@@ -1,6 +1,7 @@
 #include "client/connection.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <new>
@@ -10,13 +11,14 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <semaphore.h>
-#include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 
+#include "client/eventfd.hpp"
 #include "client/log.hpp"
+#include "client/signals_blocked.hpp"
 #include "libhurray/base/check.hpp"
 #include "libhurray/base/errc_name.hpp"
 #include "proto/wire/codec.hpp"
@@ -26,8 +28,10 @@ namespace hurray::client {
 
 namespace {
 
-/// Packets that the pump reads before it runs what they set off.
-constexpr int kPumpBatch = 16;
+/// Packets that are read at a time, before what they set off is run.
+constexpr std::size_t kBurst = 32;
+/// The id of each connection's first request.
+constexpr std::uint64_t kHelloRequest = 1;
 
 Error too_many_in_flight() {
     return Error{Errc::Limit,
@@ -40,31 +44,6 @@ constexpr const char* kOutOfMemory = "out of memory";
 
 Error connection_lost(std::string why) { return Error{Errc::ConnectionLost, std::move(why)}; }
 
-void set_eventfd(int fd) noexcept {
-    const std::uint64_t one = 1;
-    [[maybe_unused]] const auto written = ::write(fd, &one, sizeof one);  // full means set already
-}
-
-/// While it lives, threads that are made inherit a mask without the program's signals: those are for threads of the program,
-/// which may have blocked them for a signalfd. Faults of the thread itself still come through.
-class SignalsBlocked {
-  public:
-    SignalsBlocked() noexcept {
-        sigset_t all;
-        ::sigfillset(&all);
-        for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT, SIGPROF}) {
-            ::sigdelset(&all, fault);
-        }
-        ::pthread_sigmask(SIG_BLOCK, &all, &before_);
-    }
-    ~SignalsBlocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-    SignalsBlocked(const SignalsBlocked&) = delete;
-    SignalsBlocked& operator=(const SignalsBlocked&) = delete;
-
-  private:
-    sigset_t before_{};
-};
-
 void log_connected(int socket, std::uint32_t version) {
     ucred peer{};
     socklen_t length = sizeof peer;
@@ -73,9 +52,15 @@ void log_connected(int socket, std::uint32_t version) {
                {{"daemon_uid", peer.uid}, {"daemon_pid", peer.pid}, {"protocol_version", version}});
 }
 
-void clear_eventfd(int fd) noexcept {
-    std::uint64_t count = 0;
-    [[maybe_unused]] const auto read = ::read(fd, &count, sizeof count);
+void log_answer(const char* request, std::uint64_t id, Clock::time_point sent_at,
+                const Result<Connection::Reply>& result) {
+    const Error* error = result ? std::get_if<Error>(&result->message) : &result.error();
+    log::write(log::Level::Debug, "answered",
+               {{"request", request},
+                {"id", id},
+                {"status", error != nullptr ? errc_name(error->code) : "HURRAY_OK"},
+                {"descriptors", result ? result->fds.size() : 0},
+                {"us", std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - sent_at).count()}});
 }
 
 /// What the daemon said no to. The sentence comes first, since it is for the caller; the field of the protocol's message, which
@@ -89,54 +74,33 @@ Error refused(Error error) {
 
 }  // namespace
 
-/// Tells of one call and its answer, where that is wanted.
-class Connection::CallLog {
-  public:
-    explicit CallLog(const wire::RequestMessage& message) noexcept : request_(wire::kRequestNames[message.index()]) {
-        if (log::is_enabled(log::Level::Debug)) {
-            begin_ = Clock::now();
-        }
-    }
-
-    void answered(std::uint64_t request_id, const Result<Reply>& result) const {
-        if (!begin_ || !log::is_enabled(log::Level::Debug)) {
-            return;
-        }
-        const Error* error = result ? std::get_if<Error>(&result->message) : &result.error();
-        log::write(log::Level::Debug, "answered",
-                   {{"request", request_},
-                    {"id", request_id},
-                    {"status", error != nullptr ? errc_name(error->code) : "HURRAY_OK"},
-                    {"descriptors", result ? result->fds.size() : 0},
-                    {"us", std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - *begin_).count()}});
-    }
-
-  private:
-    const char* request_;
-    std::optional<Clock::time_point> begin_;
-};
-
-/// A request that some thread waits for. Lives on that thread's stack.
+/// A thread that waits for replies, to one request or to several of a batch. Lives on that thread's stack.
 ///
 /// The semaphore and not a condition variable: a signal ends its wait, so that Ctrl-C reaches a thread that isn't the reader.
-struct Connection::Call {
-    Call() { HURRAY_CHECK(::sem_init(&turn, 0, 0) == 0); }
-    ~Call() { ::sem_destroy(&turn); }
-    Call(const Call&) = delete;
-    Call& operator=(const Call&) = delete;
+struct Connection::Wait {
+    explicit Wait(OnRefusal what) : on_refusal(what) { HURRAY_CHECK(::sem_init(&turn, 0, 0) == 0); }
+    ~Wait() { ::sem_destroy(&turn); }
+    Wait(const Wait&) = delete;
+    Wait& operator=(const Wait&) = delete;
 
-    std::uint64_t request_id = 0;
-    const CallOptions* options = nullptr;
-    sem_t turn;             ///< posted when the call is done, and when it is its thread's turn to read
-    bool sleeping = false;  ///< its thread waits for that
-    std::optional<Result<Reply>> result;
+    const OnRefusal on_refusal;
+    sem_t turn;                           ///< posted when all is answered, and when it is its thread's turn to read
+    bool sleeping = false;                ///< its thread waits for that
+    std::size_t unanswered = 0;           ///< of its calls
+    const Call* first_refused = nullptr;  ///< by the daemon
 };
 
-/// A call on the connection's books, from before it is sent until its thread leaves, however it leaves.
+/// Calls on the connection's books, from before they are sent until their thread leaves, however it leaves.
 class Connection::Registration {
   public:
-    Registration(Connection& connection, Lock& lock, Call& call) : connection_(connection), lock_(lock), call_(call) {
-        connection_.calls_.push_back(&call_);
+    Registration(Connection& connection, Lock& lock, Wait& wait, std::span<Call* const> calls)
+        : connection_(connection), lock_(lock), wait_(wait) {
+        std::list<Call*> fresh(calls.begin(), calls.end());
+        for (Call* call : calls) {
+            call->wait_ = &wait;
+        }
+        wait_.unanswered = calls.size();
+        connection_.calls_.splice(connection_.calls_.end(), fresh);
         ++connection_.waiters_;
         connection_.update_interest(lock_);
     }
@@ -144,20 +108,32 @@ class Connection::Registration {
         if (!lock_.owns_lock()) {
             lock_.lock();
         }
-        connection_.calls_.remove(&call_);  // not there any more if it was answered
-        --connection_.waiters_;
-        if (!connection_.reading_) {
-            connection_.hand_over(lock_);  // its turn may have come just now
+        if (wait_.unanswered != 0) {
+            connection_.calls_.remove_if([this](Call* call) {
+                const bool is_ours = call->wait_ == &wait_;
+                call->wait_ = is_ours ? nullptr : call->wait_;
+                return is_ours;
+            });
         }
+        --connection_.waiters_;
         connection_.update_interest(lock_);
     }
     Registration(const Registration&) = delete;
     Registration& operator=(const Registration&) = delete;
 
+    /// These were not sent.
+    void take_back(std::span<Call* const> calls) noexcept {
+        for (Call* call : calls) {
+            connection_.calls_.remove(call);
+            call->wait_ = nullptr;
+            --wait_.unanswered;
+        }
+    }
+
   private:
     Connection& connection_;
     Lock& lock_;
-    Call& call_;
+    Wait& wait_;
 };
 
 /// The right to read the socket, while it lasts.
@@ -175,6 +151,9 @@ class Connection::ReaderTurn {
         connection_.reading_ = false;
         connection_.pump_reads_ = false;
         connection_.hand_over(lock_);
+        if (connection_.state_ == State::Away) {
+            connection_.lost_.notify_one();
+        }
     }
     ReaderTurn(const ReaderTurn&) = delete;
     ReaderTurn& operator=(const ReaderTurn&) = delete;
@@ -184,16 +163,43 @@ class Connection::ReaderTurn {
     Lock& lock_;
 };
 
+/// A stay in dispatch(). Whatever it leaves to be done or said, and however it is left: who polls the descriptor must see it, though
+/// the pump has cleared the mark that was set for it.
+class Connection::DispatchStay {
+  public:
+    DispatchStay(Connection& connection, Lock& lock) : connection_(connection), lock_(lock) {}
+    ~DispatchStay() {
+        if (connection_.in_child()) {
+            return;  // a callback forked: whose lock it is, nobody knows
+        }
+        if (!lock_.owns_lock()) {
+            lock_.lock();
+        }
+        if (!connection_.notices_.empty() || connection_.end_ || connection_.closed_) {
+            connection_.wake_pump(lock_);
+        }
+    }
+    DispatchStay(const DispatchStay&) = delete;
+    DispatchStay& operator=(const DispatchStay&) = delete;
+
+  private:
+    Connection& connection_;
+    Lock& lock_;
+};
+
 // ---- Opening --------------------------------------------------------------------------------------------------------
 
-Connection::Connection(UniqueFd socket, UniqueFd epoll, UniqueFd wake, UniqueFd kick, Interrupted interrupted)
+Connection::Connection(const Address& address, const Greeting& greeting, UniqueFd socket, UniqueFd epoll, UniqueFd wake,
+                       UniqueFd kick, Interrupted interrupted)
     : socket_(std::move(socket)),
       epoll_(std::move(epoll)),
       wake_(std::move(wake)),
       kick_(std::move(kick)),
       interrupted_(std::move(interrupted)),
+      address_(address),
+      greeting_(greeting),
       uid_(static_cast<std::uint32_t>(::geteuid())),
-      buffer_(wire::kMaxPacketBytes),
+      reader_(kBurst),
       fork_guard_({socket_.get(), epoll_.get(), wake_.get(), kick_.get()}) {}
 
 Result<std::unique_ptr<Connection>> Connection::open(const Address& address, Deadline deadline,
@@ -216,66 +222,72 @@ Result<std::unique_ptr<Connection>> Connection::open(const Address& address, Dea
         ::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, socket->get(), &on_socket) != 0) {
         return fail_os(Errc::Limit, errno, std::string("cannot watch the connection: ") + std::strerror(errno));
     }
-    std::unique_ptr<Connection> connection(
-        new Connection(std::move(*socket), std::move(epoll), std::move(wake), std::move(kick), std::move(interrupted)));
-    if (auto greeted = connection->greet(greeting); !greeted) {
-        return fail(std::move(greeted.error()));
+    std::unique_ptr<Connection> connection(new Connection(address, greeting, std::move(*socket), std::move(epoll),
+                                                          std::move(wake), std::move(kick), std::move(interrupted)));
+    if (::getrandom(connection->session_.bytes.data(), connection->session_.bytes.size(), 0) !=
+        static_cast<ssize_t>(connection->session_.bytes.size())) {
+        return fail_os(Errc::Internal, errno, "the kernel gives no random bytes");
     }
+    auto reply = greet(connection->socket_.get(), connection->hello(), greeting.answer_deadline,
+                       connection->interrupted_, connection->kick_.get());
+    if (!reply) {
+        return fail(std::move(reply.error()));
+    }
+    connection->hello_ = *reply;
     return connection;
 }
 
-Result<wire::Received> Connection::receive_until(Deadline deadline) {
-    for (;;) {
-        auto received = wire::receive_packet(socket_.get(), buffer_);
-        if (!received ||
-            (received->kind != wire::Received::Kind::WouldBlock &&
-             received->kind != wire::Received::Kind::Interrupted && received->kind != wire::Received::Kind::Reset)) {
-            return received;
-        }
-        pollfd readable{socket_.get(), POLLIN, 0};
-        const int ready = ::poll(&readable, 1, poll_timeout(deadline));
-        if (ready == 0) {
-            return fail(Errc::TimedOut, "somebody listens on hurrayd's socket, but does not answer");
-        }
-        if (ready < 0 && errno == EINTR && interrupted_ && interrupted_()) {
-            return fail(Errc::Interrupted, "connecting was interrupted");
-        }
-    }
-}
-
-Result<void> Connection::greet(const Greeting& greeting) {
+wire::Hello Connection::hello() const {
     wire::Hello hello;
     hello.version_min = wire::kProtocolVersionMin;
     hello.version_max = wire::kProtocolVersionMax;
     hello.keeps_segments = true;
-    hello.client_name = greeting.client_name;
-    if (::getrandom(hello.session.bytes.data(), hello.session.bytes.size(), 0) !=
-        static_cast<ssize_t>(hello.session.bytes.size())) {
-        return fail_os(Errc::Internal, errno, "the kernel gives no random bytes");
-    }
-    wire::Request request{++last_request_, std::nullopt, std::move(hello)};
-    wire::encode(request, encoded_);
-    auto sent = wire::send_packet(socket_.get(), encoded_.bytes(), {});
-    if (!sent) {
+    hello.client_name = greeting_.client_name;
+    hello.session = session_;
+    return hello;
+}
+
+/// Says Hello, as the connection's first request, and reads the answer. `kick` ends the wait, as if it had been interrupted.
+Result<wire::HelloReply> Connection::greet(int socket, const wire::Hello& hello, Deadline deadline,
+                                           const Interrupted& interrupted, int kick) {
+    const std::string said = wire::encoded(wire::Request{kHelloRequest, std::nullopt, hello});
+    if (auto sent = wire::send_packet(socket, std::as_bytes(std::span(said)), {}); !sent) {
         return fail(std::move(sent.error()));
     }
-    auto received = receive_until(greeting.answer_deadline);
-    if (!received) {
-        return fail(std::move(received.error()));
+    wire::BurstReader reader(1);
+    wire::Received received;
+    for (;;) {
+        using Kind = wire::Received::Kind;
+        auto burst = reader.read(socket, 1);
+        if (!burst) {
+            return fail(std::move(burst.error()));
+        }
+        if (const Kind kind = burst->front().kind; kind == Kind::Packet || kind == Kind::End) {
+            received = std::move(burst->front());
+            break;
+        }
+        pollfd ready[] = {{socket, POLLIN, 0}, {kick, POLLIN, 0}};
+        const int count = ::poll(ready, 2, poll_timeout(deadline));
+        if (count == 0) {
+            return fail(Errc::TimedOut, "somebody listens on hurrayd's socket, but does not answer");
+        }
+        const bool is_interrupted = count < 0 && errno == EINTR && interrupted && interrupted();
+        if (is_interrupted || (count > 0 && ready[1].revents != 0)) {
+            return fail(Errc::Interrupted, "connecting was interrupted");
+        }
     }
-    if (received->kind == wire::Received::Kind::End) {
+    if (received.kind == wire::Received::Kind::End) {
         return fail(connection_lost("hurrayd ended the connection without an answer"));
     }
-    auto packet = wire::decode_packet(std::span(buffer_).first(received->size), received->fds.size());
+    auto packet = wire::decode_packet(reader.bytes(0), received.fds.size());
     if (!packet) {
         return fail(Errc::Protocol, "what listens there is no hurrayd: " + packet.error().message);
     }
-    if (auto* reply = std::get_if<wire::HelloReply>(&packet->message)) {
-        hello_ = *reply;
+    if (const auto* reply = std::get_if<wire::HelloReply>(&packet->message)) {
         if (log::is_enabled(log::Level::Info)) {
-            log_connected(socket_.get(), hello_.version);
+            log_connected(socket, reply->version);
         }
-        return {};
+        return *reply;
     }
     if (auto* error = std::get_if<Error>(&packet->message)) {
         return fail(refused(std::move(*error)));
@@ -293,37 +305,67 @@ void Connection::set_sink(EventSink* sink) {
 
 // ---- Asking ---------------------------------------------------------------------------------------------------------
 
-Result<Connection::Reply> Connection::call(wire::RequestMessage message, const CallOptions& options) {
+Result<const Connection::Call*> Connection::call_many(std::span<Call* const> calls, OnRefusal on_refusal) {
+    HURRAY_DCHECK(!calls.empty());
     if (in_child()) {
-        return fail(forked());
-    }
-    const CallLog call_log(message);
-    Call call;
-    call.options = &options;
-    Lock lock(mutex_);
-    if (closed_) {
-        return fail(Errc::Closed, "this client was closed");
-    }
-    if (end_) {
-        return fail(*end_);
-    }
-    wire::Request request{++last_request_, options.timeout_ms, std::move(message)};
-    call.request_id = request.request_id;
-    {
-        const Registration registration(*this, lock, call);
-        if (auto sent = send(lock, request, options.fds); !sent) {
-            return fail(std::move(sent.error()));
+        for (Call* call : calls) {
+            call->result = fail(forked());
         }
-        if (auto waited = wait_for(lock, call, options); !waited) {
+        return nullptr;
+    }
+    calls = calls.first(std::min(calls.size(), kMostCalls));
+    const bool is_told = log::is_enabled(log::Level::Debug);
+    std::array<const char*, kMostCalls> names;  // NOLINT(cppcoreguidelines-pro-type-member-init): used if is_told
+    for (std::size_t i = 0; is_told && i < calls.size(); ++i) {
+        names.at(i) = wire::kRequestNames[calls[i]->message.index()];
+        calls[i]->sent_at_ = Clock::now();
+    }
+    Wait wait(on_refusal);
+    {
+        Lock lock(mutex_);
+        // Those of a batch are alike.
+        if (const auto why = why_no_calls(lock, calls.front()->options.epoch)) {
+            for (Call* call : calls) {
+                call->result = fail(*why);
+                call->is_lost = !end_ && !closed_;
+            }
+            return nullptr;
+        }
+        flush_releases(lock);  // what was given back before is seen so by what is asked now
+        Registration registration(*this, lock, wait, calls);
+        const std::size_t sent = send_first(lock, calls);
+        registration.take_back(calls.subspan(sent));
+        calls = calls.first(sent);
+        for (Call* call : calls) {
+            call->was_sent = true;
+        }
+        if (auto waited = wait_for(lock, wait, calls); !waited) {
             return fail(std::move(waited.error()));
         }
     }
-    lock.unlock();
-    call_log.answered(call.request_id, *call.result);
-    if (*call.result) {
-        if (auto* error = std::get_if<Error>(&(*call.result)->message)) {
-            return fail(refused(std::move(*error)));
+    for (std::size_t i = 0; i < calls.size(); ++i) {
+        Result<Reply>& result = *calls[i]->result;
+        try {
+            if (is_told) {
+                log_answer(names.at(i), calls[i]->request_id_, *calls[i]->sent_at_, result);
+            }
+            if (auto* error = result ? std::get_if<Error>(&result->message) : nullptr) {
+                result = fail(refused(std::move(*error)));
+            }
+        } catch (const std::bad_alloc&) {
+            if (result && std::holds_alternative<Error>(result->message)) {
+                result = fail(Error{Errc::Internal, kOutOfMemory});
+            }
         }
+    }
+    return wait.first_refused;
+}
+
+Result<Connection::Reply> Connection::call(wire::RequestMessage message, const CallOptions& options) {
+    Call call(std::move(message), options);
+    Call* const one = &call;
+    if (auto called = call_many(std::span(&one, 1), OnRefusal::GoOn); !called) {
+        return fail(std::move(called.error()));
     }
     return std::move(*call.result);
 }
@@ -334,9 +376,10 @@ void Connection::post(wire::RequestMessage message, std::function<void()> answer
     }
     try {
         Lock lock(mutex_);
-        if (end_) {
+        if (end_ || (state_ != State::Up && std::this_thread::get_id() != resumer_id_)) {
             return;
         }
+        flush_releases(lock);
         wire::Request request{++last_request_, std::nullopt, std::move(message)};
         if (answered) {
             posted_.emplace(request.request_id, std::move(answered));
@@ -347,17 +390,91 @@ void Connection::post(wire::RequestMessage message, std::function<void()> answer
     }
 }
 
-Result<void> Connection::send(Lock& held, wire::Request& request, std::span<const int> fds) {
-    wire::encode(request, encoded_);
-    // The daemon cuts the connection of who sends more.
+/// The daemon cuts the connection of who sends more.
+Result<void> Connection::check_size(std::size_t size) const {
     const std::size_t most = std::min<std::size_t>(hello_.limits.packet_bytes, wire::kMaxPacketBytes);
-    if (encoded_.size() > most) {
-        Error error{Errc::Limit, "the request has " + std::to_string(encoded_.size()) +
-                                     " bytes; hurrayd takes at most " + std::to_string(most)};
-        error.limit_name = "packet_bytes";
-        error.limit = most;
-        error.value = encoded_.size();
-        return fail(std::move(error));
+    if (size <= most) {
+        return {};
+    }
+    Error error{Errc::Limit,
+                "the request has " + std::to_string(size) + " bytes; hurrayd takes at most " + std::to_string(most)};
+    error.limit_name = "packet_bytes";
+    error.limit = most;
+    error.value = size;
+    return fail(std::move(error));
+}
+
+/// Sends as many of `calls` as the socket takes, and says how many. At least the first: what becomes of that is booked, as is what
+/// can't be sent at all.
+std::size_t Connection::send_first(Lock& held, std::span<Call* const> calls) {
+    const auto append = [this](Call& call) {
+        call.request_id_ = ++last_request_;
+        wire::append(call.request_id_, call.options.timeout_ms, call.message, encoded_);
+    };
+    const auto send_one = [&](Call& call) {
+        encoded_.clear();
+        append(call);
+        if (auto sent = send_encoded(held, call.request_id_, call.options.fds); !sent) {
+            Result<Reply> result = fail(std::move(sent.error()));
+            calls_.remove(&call);
+            finish(held, call, std::move(result));
+        }
+    };
+    if (calls.size() == 1 || !outgoing_.empty()) {
+        send_one(*calls.front());
+        return 1;
+    }
+    std::size_t done = 0;
+    try {
+        while (done < calls.size()) {
+            encoded_.clear();
+            std::array<std::size_t, wire::kMaxRun> ends;  // NOLINT(cppcoreguidelines-pro-type-member-init): counted
+            std::size_t length = 0;
+            bool is_too_long = false;
+            for (; length < wire::kMaxRun && done + length < calls.size(); ++length) {
+                const std::size_t begin = encoded_.size();
+                append(*calls[done + length]);
+                is_too_long = !check_size(encoded_.size() - begin);
+                if (is_too_long) {
+                    break;
+                }
+                ends.at(length) = encoded_.size();
+            }
+            std::array<wire::Parcel, wire::kMaxRun> packets;
+            for (std::size_t i = 0, begin = 0; i < length; begin = ends.at(i++)) {
+                packets.at(i) = {encoded_.bytes().subspan(begin, ends.at(i) - begin), calls[done + i]->options.fds};
+            }
+            const auto run = wire::send_packets(socket_.get(), std::span(packets).first(length));
+            const std::size_t sent = run ? run->count : 0;
+            done += sent;
+            if (run && run->what == wire::Sent::Gone) {
+                return calls.size();  // the reader will come to the end, after what the daemon had still said
+            }
+            if (done == 0 || (sent == length && is_too_long)) {
+                send_one(*calls[done]);  // says what is wrong with it, or queues it
+                ++done;
+            } else if (sent < length) {
+                break;
+            }
+        }
+    } catch (const std::bad_alloc&) {
+        if (done == 0) {
+            throw;
+        }
+        // What is sent must be waited for.
+    }
+    return done;
+}
+
+Result<void> Connection::send(Lock& held, const wire::Request& request, std::span<const int> fds) {
+    wire::encode(request, encoded_);
+    return send_encoded(held, request.request_id, fds);
+}
+
+/// Sends the request that encoded_ holds, or queues it. Nothing was sent if it throws.
+Result<void> Connection::send_encoded(Lock& held, std::uint64_t request_id, std::span<const int> fds) {
+    if (auto checked = check_size(encoded_.size()); !checked) {
+        return checked;
     }
     if (outgoing_.empty()) {
         auto sent = wire::send_packet(socket_.get(), encoded_.bytes(), fds);
@@ -375,7 +492,7 @@ Result<void> Connection::send(Lock& held, wire::Request& request, std::span<cons
                 break;
         }
     }
-    Outgoing waiting{request.request_id, std::string(encoded_.view()), {}};
+    Outgoing waiting{request_id, std::string(encoded_.view()), {}};
     for (const int fd : fds) {
         UniqueFd copy(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
         if (!copy) {
@@ -404,12 +521,12 @@ void Connection::flush(Lock& held) {
         if (!sent || *sent == wire::Sent::TooManyInFlight) {
             // Not sent, so it gets no reply: who waits for one is told.
             const auto waiting = std::find_if(calls_.begin(), calls_.end(),
-                                              [&](const Call* call) { return call->request_id == next.request_id; });
+                                              [&](const Call* call) { return call->request_id_ == next.request_id; });
             if (waiting != calls_.end()) {
+                Result<Reply> result = fail(sent ? too_many_in_flight() : sent.error());
                 Call& call = **waiting;
-                call.result = fail(sent ? too_many_in_flight() : sent.error());
                 calls_.erase(waiting);
-                finish(held, call);
+                finish(held, call, std::move(result));
             }
         }
         outgoing_.pop_front();
@@ -419,7 +536,7 @@ void Connection::flush(Lock& held) {
 }
 
 void Connection::flush_releases(Lock& held) {
-    while (!releases_.empty() && outgoing_.empty() && !end_) {
+    while (!releases_.empty() && outgoing_.empty() && !end_ && state_ == State::Up) {
         const std::size_t allowed =
             hello_.limits.unacked_releases - std::min<std::size_t>(hello_.limits.unacked_releases, unacked_leases_);
         const std::size_t count = std::min({releases_.size(), allowed, wire::kMaxReleaseLeases});
@@ -427,11 +544,22 @@ void Connection::flush_releases(Lock& held) {
             return;  // the next Done makes room
         }
         const auto last = releases_.begin() + static_cast<std::ptrdiff_t>(count);
-        wire::Request request{++last_request_, std::nullopt, wire::Release{{releases_.begin(), last}}};
-        unacked_.emplace(request.request_id, count);
+        wire::Release release;
+        release.leases.reserve(count);
+        std::transform(releases_.begin(), last, std::back_inserter(release.leases),
+                       [](const Released& each) { return each.lease; });
+        const auto unacked = unacked_.emplace(last_request_ + 1, std::vector<Released>(releases_.begin(), last)).first;
+        const wire::Request request{++last_request_, std::nullopt, std::move(release)};
+        bool is_sent = false;
+        try {
+            is_sent = send(held, request, {}).has_value();
+        } catch (const std::bad_alloc&) {
+            unacked_.erase(unacked);  // the next who comes by tries again
+            throw;
+        }
         unacked_leases_ += count;
         releases_.erase(releases_.begin(), last);
-        if (!send(held, request, {})) {
+        if (!is_sent) {
             return;  // the connection is about to end, and the leases with it
         }
     }
@@ -442,7 +570,7 @@ void Connection::lease_opened() noexcept {
     ++open_leases_;
 }
 
-void Connection::release(std::uint64_t lease) noexcept {
+void Connection::release(const Released& released) noexcept {
     if (in_child()) {
         return;
     }
@@ -450,8 +578,12 @@ void Connection::release(std::uint64_t lease) noexcept {
         Lock lock(mutex_);
         --open_leases_;
         if (!end_) {
-            releases_.push_back(lease);
-            flush_releases(lock);
+            releases_.push_back(released);
+            if (has_pump_ && unacked_leases_ != 0) {
+                wake_pump(lock);
+            } else {
+                flush_releases(lock);
+            }
         }
         if (outlived_and_idle(lock)) {
             wake_pump(lock);
@@ -463,13 +595,13 @@ void Connection::release(std::uint64_t lease) noexcept {
 
 void Connection::abandon(Lock& held, Call& call, std::uint64_t lease) {
     const auto unsent = std::find_if(outgoing_.begin(), outgoing_.end(),
-                                     [&](const Outgoing& waiting) { return waiting.request_id == call.request_id; });
+                                     [&](const Outgoing& waiting) { return waiting.request_id == call.request_id_; });
     if (unsent != outgoing_.end()) {
         outgoing_.erase(unsent);
         return;
     }
-    abandoned_.emplace(call.request_id, lease);
-    wire::Request cancel{++last_request_, std::nullopt, wire::Cancel{call.request_id}};
+    abandoned_.emplace(call.request_id_, lease);
+    wire::Request cancel{++last_request_, std::nullopt, wire::Cancel{call.request_id_}};
     [[maybe_unused]] const auto sent = send(held, cancel, {});
 }
 
@@ -482,28 +614,33 @@ void Connection::close_calls() {
         log::write(log::Level::Info, "closed", {{"open_leases", open_leases_}});
     }
     for (Call* call : calls_) {
-        abandon(lock, *call, call->options->lease);
+        abandon(lock, *call, call->options.lease);
     }
     fail_calls(lock, Error{Errc::Closed, "this client was closed"});
+    wake_sleepers(lock);
+    if (state_ == State::Away) {
+        set_eventfd(kick_.get());
+        lost_.notify_one();
+    }
     wake_pump(lock);
 }
 
 // ---- Waiting --------------------------------------------------------------------------------------------------------
 
-Result<void> Connection::wait_for(Lock& lock, Call& call, const CallOptions& options) {
-    while (!call.result) {
+Result<void> Connection::wait_for(Lock& lock, Wait& wait, std::span<Call* const> calls) {
+    while (wait.unanswered != 0) {
         bool signalled = false;
         if (!reading_) {
             const ReaderTurn turn(*this, lock, false);
-            signalled = !read_until_done(lock, call);
+            signalled = !read_until_done(lock, wait);
         } else {
-            call.sleeping = true;
+            wait.sleeping = true;
             lock.unlock();
-            signalled = ::sem_wait(&call.turn) != 0;
+            signalled = ::sem_wait(&wait.turn) != 0;
             lock.lock();
-            call.sleeping = false;
+            wait.sleeping = false;
         }
-        if (signalled && !call.result && options.interruptible && interrupted_) {
+        if (signalled && wait.unanswered != 0 && calls.front()->options.interruptible && interrupted_) {
             // The user's code runs now: it may call the library, and must find the socket served.
             --waiters_;
             if (!reading_) {
@@ -516,11 +653,10 @@ Result<void> Connection::wait_for(Lock& lock, Call& call, const CallOptions& opt
             ++waiters_;
             update_interest(lock);
             if (stop) {
-                if (!call.result) {
-                    abandon(lock, call, options.lease);
-                } else if (*call.result && std::holds_alternative<wire::AttachReply>((*call.result)->message)) {
-                    releases_.push_back(options.lease);  // granted meanwhile
-                    flush_releases(lock);
+                for (Call* call : calls) {
+                    if (!call->result) {
+                        abandon(lock, *call, call->options.lease);
+                    }
                 }
                 return fail(Errc::Interrupted, "the wait was interrupted");
             }
@@ -529,9 +665,9 @@ Result<void> Connection::wait_for(Lock& lock, Call& call, const CallOptions& opt
     return {};
 }
 
-/// Reads until `call` has its reply; false if a signal came first.
-bool Connection::read_until_done(Lock& lock, const Call& call) {
-    while (!call.result) {
+/// Reads until all of `wait` is answered; false if a signal came first.
+bool Connection::read_until_done(Lock& lock, const Wait& wait) {
+    while (wait.unanswered != 0) {
         const short events = static_cast<short>(outgoing_.empty() ? POLLIN : POLLIN | POLLOUT);
         pollfd fds[] = {{socket_.get(), events, 0}, {kick_.get(), POLLIN, 0}};
         lock.unlock();
@@ -551,8 +687,8 @@ bool Connection::read_until_done(Lock& lock, const Call& call) {
                 end_out_of_memory(lock);  // this call is sent, and whoever leaves it would leave what it is granted
             }
         }
-        if ((fds[0].revents & ~POLLOUT) != 0 && !call.result) {
-            read_packets(lock, 1);
+        if ((fds[0].revents & ~POLLOUT) != 0 && wait.unanswered != 0) {
+            read_packets(lock, wait.unanswered);
         }
     }
     return true;
@@ -560,21 +696,45 @@ bool Connection::read_until_done(Lock& lock, const Call& call) {
 
 /// Nobody reads now: if somebody sleeps without a reply, it is that one's turn.
 void Connection::hand_over([[maybe_unused]] Lock& held) {
-    const auto sleeper = std::find_if(calls_.begin(), calls_.end(), [](const Call* call) { return call->sleeping; });
+    const auto sleeper =
+        std::find_if(calls_.begin(), calls_.end(), [](const Call* call) { return call->wait_->sleeping; });
     if (sleeper != calls_.end()) {
-        ::sem_post(&(*sleeper)->turn);
+        ::sem_post(&(*sleeper)->wait_->turn);
     }
 }
 
-void Connection::finish([[maybe_unused]] Lock& held, Call& call) {
-    HURRAY_DCHECK(call.result.has_value());
-    ::sem_post(&call.turn);
+/// `call` is off the books.
+void Connection::finish(Lock& held, Call& call, Result<Reply> result) {
+    Wait& wait = *std::exchange(call.wait_, nullptr);
+    const bool is_refused = result && std::holds_alternative<Error>(result->message);
+    call.result.emplace(std::move(result));
+    if (is_refused && wait.first_refused == nullptr) {
+        wait.first_refused = &call;
+        if (wait.on_refusal == OnRefusal::CancelOthers) {
+            cancel_others(held, wait);
+        }
+    }
+    if (--wait.unanswered == 0) {
+        ::sem_post(&wait.turn);
+    }
+}
+
+/// Those that may wait. Each is answered all the same.
+void Connection::cancel_others(Lock& held, const Wait& wait) {
+    for (const Call* call : calls_) {
+        if (call->wait_ == &wait && call->options.timeout_ms != 0U) {
+            wire::Request cancel{++last_request_, std::nullopt, wire::Cancel{call->request_id_}};
+            [[maybe_unused]] const auto sent = send(held, cancel, {});
+        }
+    }
 }
 
 void Connection::fail_calls(Lock& held, const Error& reason) {
-    for (Call* call : std::exchange(calls_, {})) {
-        call->result = fail(reason);
-        finish(held, *call);
+    while (!calls_.empty()) {
+        Result<Reply> result = fail(reason);
+        Call& call = *calls_.front();
+        calls_.pop_front();
+        finish(held, call, std::move(result));
     }
     if (reading_) {
         set_eventfd(kick_.get());
@@ -583,49 +743,43 @@ void Connection::fail_calls(Lock& held, const Error& reason) {
 
 // ---- Reading --------------------------------------------------------------------------------------------------------
 
-/// Reads at most `most` packets, as the one reader.
-void Connection::read_packets(Lock& lock, int most) {
+/// Reads what is there, at most `most` packets, as the one reader.
+void Connection::read_packets(Lock& lock, std::size_t most) {
+    using Kind = wire::Received::Kind;
     HURRAY_DCHECK(reading_);
     try {
-        for (int i = 0; i < most && !end_ && read_packet(lock); ++i) {
+        lock.unlock();
+        auto burst = reader_.read(socket_.get(), std::min(most, reader_.capacity()));
+        lock.lock();
+        if (!burst) {
+            lose(lock, connection_lost("the connection to hurrayd broke: " + burst.error().message));
+            return;
+        }
+        for (std::size_t i = 0; i < burst->size() && !end_ && state_ != State::Away; ++i) {
+            switch ((*burst)[i].kind) {
+                case Kind::WouldBlock:
+                case Kind::Interrupted:
+                case Kind::Reset:
+                    break;
+                case Kind::End:
+                    lose(lock, connection_lost(last_words_ ? "hurrayd ended the connection: " + last_words_->message
+                                                           : "hurrayd ended the connection"));
+                    break;
+                case Kind::Packet:
+                    handle(lock, reader_.bytes(i), (*burst)[i]);
+            }
         }
     } catch (const std::bad_alloc&) {
         end_out_of_memory(lock);
     }
 }
 
-/// False: there is none.
-bool Connection::read_packet(Lock& lock) {
-    using Kind = wire::Received::Kind;
-    lock.unlock();
-    auto received = wire::receive_packet(socket_.get(), buffer_);
-    lock.lock();
-    if (!received) {
-        end(lock, connection_lost("the connection to hurrayd broke: " + received.error().message));
-        return false;
-    }
-    switch (received->kind) {
-        case Kind::WouldBlock:
-            return false;
-        case Kind::Interrupted:
-        case Kind::Reset:
-            break;
-        case Kind::End:
-            end(lock, connection_lost(last_words_ ? "hurrayd ended the connection: " + last_words_->message
-                                                  : "hurrayd ended the connection"));
-            return false;
-        case Kind::Packet:
-            handle(lock, std::move(*received));
-    }
-    return true;
-}
-
-void Connection::handle(Lock& lock, wire::Received&& received) {
+void Connection::handle(Lock& lock, std::span<const std::byte> bytes, wire::Received& received) {
     lock.unlock();
     const bool fds_missing = received.fds_missing;
-    auto packet = received.truncated ? fail(Errc::Protocol, "a packet over the limit")
-                                     : wire::decode_packet(std::span(buffer_).first(received.size),
-                                                           fds_missing ? wire::kAnyFdCount : received.fds.size());
+    auto packet = received.truncated
+                      ? fail(Errc::Protocol, "a packet over the limit")
+                      : wire::decode_packet(bytes, fds_missing ? wire::kAnyFdCount : received.fds.size());
     lock.lock();
     if (!packet) {
         if (packet.error().code != Errc::Unsupported) {
@@ -658,33 +812,35 @@ void Connection::handle_event(Lock& lock, wire::PacketMessage&& event) {
 void Connection::handle_reply(Lock& lock, wire::Packet&& packet, std::vector<UniqueFd>&& fds, bool fds_missing) {
     const bool granted = std::holds_alternative<wire::AttachReply>(packet.message);
     const auto found = std::find_if(calls_.begin(), calls_.end(),
-                                    [&](const Call* call) { return call->request_id == packet.request_id; });
+                                    [&](const Call* call) { return call->request_id_ == packet.request_id; });
     if (found != calls_.end()) {
         Call& call = **found;
         // It stays on the books until it has its result: whoever runs out of memory on the way ends it with the others.
-        if (call.options->on_reply) {
-            call.options->on_reply(packet.message, fds, fds_missing);
+        if (call.options.on_reply) {
+            call.options.on_reply(packet.message, fds, fds_missing);
         }
+        Result<Reply> result;
         if (fds_missing) {
             // Nothing that came with it is used; the lease goes back, so the same attach again brings them again.
             if (granted) {
-                releases_.push_back(call.options->lease);
+                releases_.push_back({call.options.lease, std::get<wire::AttachReply>(packet.message).capsule});
                 flush_releases(lock);
             }
             Error error{Errc::Limit,
                         "this process has too few descriptors free for what hurrayd sent; the limit is "
                         "RLIMIT_NOFILE"};
             error.limit_name = "RLIMIT_NOFILE";
-            call.result = fail(std::move(error));
+            call.lacks_descriptors = true;
+            result = fail(std::move(error));
         } else {
-            call.result = Reply{std::move(packet.message), std::move(fds)};
+            result = Reply{std::move(packet.message), std::move(fds)};
         }
         calls_.erase(found);
-        finish(lock, call);
+        finish(lock, call, std::move(result));
         return;
     }
     if (const auto release = unacked_.find(packet.request_id); release != unacked_.end()) {
-        unacked_leases_ -= release->second;
+        unacked_leases_ -= claimed_.erase(packet.request_id) != 0 ? 0 : release->second.size();
         unacked_.erase(release);
         flush_releases(lock);
         return;
@@ -697,7 +853,7 @@ void Connection::handle_reply(Lock& lock, wire::Packet&& packet, std::vector<Uni
         return;
     }
     if (const auto late = abandoned_.extract(packet.request_id); !late.empty() && granted) {
-        releases_.push_back(late.mapped());
+        releases_.push_back({late.mapped(), std::get<wire::AttachReply>(packet.message).capsule});
         flush_releases(lock);
         if (sink_ != nullptr) {
             lock.unlock();
@@ -718,7 +874,9 @@ void Connection::end(Lock& lock, Error reason) {
     }
     outgoing_.clear();
     releases_.clear();
-    ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, socket_.get(), nullptr);
+    if (state_ != State::Away) {
+        ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, socket_.get(), nullptr);
+    }
     if (sink_ != nullptr) {
         std::vector<Notice> notices;
         lock.unlock();
@@ -726,7 +884,9 @@ void Connection::end(Lock& lock, Error reason) {
         lock.lock();
         queue_notices(lock, std::move(notices));
     }
+    end_is_booked_ = true;
     fail_calls(lock, reason);
+    wake_sleepers(lock);
     wake_pump(lock);  // a waiting dispatch() has to learn of it
 }
 
@@ -744,12 +904,14 @@ void Connection::end_out_of_memory(Lock& lock) noexcept {
             lock.lock();
         }
     }
+    end_is_booked_ = true;
     fail_calls(lock, connection_lost(kOutOfMemory));  // takes no memory; nobody waits any more if end() came so far
+    wake_sleepers(lock);
     wake_pump(lock);
 }
 
 void Connection::update_interest([[maybe_unused]] Lock& held) {
-    if (end_ || (!pump_sleeps_ && !poll_fd_is_out_)) {
+    if (end_ || state_ == State::Away || (!pump_sleeps_ && !poll_fd_is_out_)) {
         return;  // nobody looks; the pump sees to it before it goes to sleep
     }
     std::uint32_t interest = 0;
@@ -798,6 +960,7 @@ void Connection::wake_pump([[maybe_unused]] Lock& held) noexcept {
 bool Connection::pump(Lock& lock, Deadline deadline) {
     epoll_event events[2];
     const int timeout = notices_.empty() || has_teller_ ? poll_timeout(deadline) : 0;
+    flush_releases(lock);  // who has queued one meanwhile did not wake us
     pump_sleeps_ = true;
     update_interest(lock);
     lock.unlock();
@@ -809,10 +972,10 @@ bool Connection::pump(Lock& lock, Deadline deadline) {
         clear_eventfd(wake_.get());
         wake_set_ = false;
     }
-    if (!signalled && ready > 0 && waiters_ == 0 && !reading_ && !end_) {
+    if (!signalled && ready > 0 && waiters_ == 0 && !reading_ && !end_ && state_ != State::Away) {
         const ReaderTurn turn(*this, lock, true);
         flush(lock);
-        read_packets(lock, kPumpBatch);
+        read_packets(lock, kBurst);
     }
     return !signalled;
 }
@@ -838,6 +1001,7 @@ Result<std::size_t> Connection::dispatch(Deadline deadline) {
         return fail(forked());
     }
     Lock lock(mutex_);
+    const DispatchStay stay(*this, lock);
     bool looked = false;
     for (;;) {
         const std::size_t told = run_notices(lock);
@@ -847,7 +1011,7 @@ Result<std::size_t> Connection::dispatch(Deadline deadline) {
         if (told > 0) {
             return told;
         }
-        if (end_) {
+        if (end_is_booked_) {
             return fail(*end_);
         }
         if (closed_ && looked) {
@@ -867,7 +1031,7 @@ Result<std::size_t> Connection::dispatch(Deadline deadline) {
                 return fail(Errc::Interrupted, "the wait was interrupted");
             }
         }
-        if (last_look && notices_.empty() && !end_ && !closed_) {
+        if (last_look && notices_.empty() && !end_is_booked_ && !closed_) {
             return std::size_t{0};
         }
     }
@@ -911,6 +1075,8 @@ Result<void> Connection::start_background_pump() {
         }
         teller_ = std::thread([this] { run_teller(); });
         pump_ = std::thread([this] { run_background_pump(); });
+        const Lock lock(mutex_);
+        has_pump_ = true;
     } catch (const std::system_error& error) {
         stop_background_pump();
         return fail_os(Errc::Limit, error.code().value(),
@@ -934,9 +1100,20 @@ void Connection::stop_background_pump() {
             thread->join();
         }
     }
-    const Lock lock(mutex_);
+    Lock lock(mutex_);
     stop_pump_ = false;
     has_teller_ = false;
+    lose_pump(lock);
+}
+
+/// From now on nobody sends on his own what is queued.
+void Connection::lose_pump(Lock& held) noexcept {
+    has_pump_ = false;
+    try {
+        flush_releases(held);
+    } catch (const std::bad_alloc&) {
+        // Said at the latest by the connection's end.
+    }
 }
 
 void Connection::outlive_client(std::shared_ptr<void> owner) {
@@ -948,12 +1125,15 @@ void Connection::outlive_client(std::shared_ptr<void> owner) {
         if (outlived_and_idle(lock)) {
             return;
         }
+        has_pump_ = true;
     }
     const SignalsBlocked blocked;
     try {
         std::thread([this, owner = std::move(owner)] { run_background_pump(); }).detach();
     } catch (const std::exception&) {
         // No thread to be had: the contexts own the connection, and send their releases themselves.
+        Lock lock(mutex_);
+        lose_pump(lock);
     }
 }
 

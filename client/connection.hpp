@@ -13,6 +13,7 @@
 #include <string>
 #include <thread>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "client/address.hpp"
@@ -37,6 +38,11 @@ class EventSink {
     virtual void on_event(wire::PacketMessage&& event, std::vector<Notice>& notices) = 0;
     /// A grant came whose caller had given up. Its lease is on its way back. Called as on_event is.
     virtual void on_late_grant(const wire::AttachReply& grant, std::vector<UniqueFd>&& fds, bool fds_missing) = 0;
+    /// The daemon is away, and the connection tries to reach one again: on_back or on_end comes. Called as on_event is.
+    virtual void on_away(const Error& reason, std::vector<Notice>& notices) = 0;
+    /// There is a daemon again. In the same life everything that hung on the connection is over; in another one it can be brought
+    /// back. Called on the thread that reconnects, whose calls and claims go through meanwhile; nobody else's do. Fails: as these do.
+    [[nodiscard]] virtual Result<void> on_back(bool is_same_life, std::vector<Notice>& notices) = 0;
     /// The connection has ended; no event comes after this. Called once.
     virtual void on_end(const Error& reason, std::vector<Notice>& notices) = 0;
 
@@ -57,7 +63,18 @@ class EventSink {
 /// reads an event wakes the pump for it. A reader sleeps in a poll over the socket and another eventfd (`kick_`), with which
 /// others tell it that its call has been ended or that there is something to be written.
 ///
-/// **End.** At the end or an error of the socket every waiting call fails, and each later one, with ConnectionLost.
+/// **Releases.** The first one goes out at once. While one is without its answer, those that follow collect, and the pump is woken to
+/// send them all in one packet: so many in a row cost a few packets, and the last waits for a thread to wake, never for the
+/// daemon or for other traffic. Whoever sends a request meanwhile sends them before it. Where the user is the pump, which
+/// may not come for long, each goes out at once. What the socket has no room for is sent by the next who reads or writes.
+///
+/// **The daemon's death.** When the socket ends, every waiting call fails with ConnectionLost, and each later one while the daemon is *away*. A
+/// thread of its own, the *resumer*, tries to reach one again, with growing pauses. Once one answers, the new socket takes the old one's
+/// place (and number), the resumer brings back what hung on the old one (EventSink::on_back), and only then others' calls go
+/// through again. Each connection made so is an *epoch*. Whoever prepares a request for one epoch (a segment's number in place of its descriptor)
+/// says so in the call, which fails with ConnectionLost in another.
+///
+/// **End.** Where it does not reconnect, or has tried for too long, every waiting call fails, and each later one, with ConnectionLost.
 ///
 /// **No memory.** A packet whose handling runs out of memory is lost, and with it somebody's reply or a lease's fate. Nothing that
 /// rests on having seen every packet would be true any more. So that is the connection's end, whichever thread it happens on: the
@@ -70,6 +87,9 @@ class Connection final {
     struct Greeting {
         std::string client_name;
         Deadline answer_deadline;  ///< for the daemon's answer, once somebody takes the connection
+        bool reconnects = true;
+        std::optional<std::chrono::milliseconds> reconnect_time =
+            {};  ///< for how long it tries each time; absent: for ever
     };
 
     /// Connects, says Hello with a fresh session and reads the answer.
@@ -84,6 +104,8 @@ class Connection final {
     /// Sets who books the events; null: nobody, they are dropped. No thread may be inside a call or the pump.
     void set_sink(EventSink* sink);
 
+    struct Wait;
+
     struct Reply {
         wire::PacketMessage message;
         std::vector<UniqueFd> fds;
@@ -94,14 +116,59 @@ class Connection final {
         std::optional<std::uint64_t> timeout_ms = std::nullopt;  ///< the daemon's: Request.timeout_ms
         bool interruptible = true;
         std::uint64_t lease = 0;  ///< of an attach: released if it is granted after the caller gave up
+        std::uint64_t epoch = 0;  ///< the one that it is meant for; 0: any
         /// Runs on the reading thread, before any later packet is looked at, under the connection's lock: it may book
         /// something, not call back here. Of a grant it may take the descriptors; if they are missing the call fails anyway.
         std::function<void(const wire::PacketMessage&, std::vector<UniqueFd>& fds, bool fds_missing)> on_reply = {};
     };
 
-    /// Sends `message` and waits for its reply.
-    /// Fails: whatever Error the daemon answers; ConnectionLost; Closed; Forked; Interrupted: the request is cancelled, and a
-    /// lease that is granted all the same is released.
+    /// A request, and its reply once that is there.
+    class Call {
+      public:
+        Call() = default;
+        Call(wire::RequestMessage asked, CallOptions how) : message(std::move(asked)), options(std::move(how)) {}
+        Call(const Call&) = delete;
+        Call& operator=(const Call&) = delete;
+        ~Call() = default;
+
+        wire::RequestMessage message;
+        CallOptions options;
+        /// Fails: whatever Error the daemon answers; Limit, if it was not sent; and as call_many does. Absent: not sent.
+        std::optional<Result<Reply>> result;
+        /// Its reply came without its descriptors, since this process had too few free.
+        bool lacks_descriptors = false;
+        /// It is on its way, or was; what became of it is not known if it fails with ConnectionLost.
+        bool was_sent = false;
+        /// It failed with ConnectionLost since the daemon went away, is away, or was (CallOptions::epoch): wait_up(), and ask again.
+        bool is_lost = false;
+
+      private:
+        friend class Connection;
+        std::uint64_t request_id_ = 0;
+        Wait* wait_ = nullptr;  ///< while it has no result
+        std::optional<Clock::time_point> sent_at_;
+    };
+
+    /// What one failure means for the others of a batch.
+    enum class OnRefusal : std::uint8_t {
+        GoOn,
+        CancelOthers  ///< those that may wait are cancelled: each is granted all the same, or answered Closed
+    };
+    /// The most requests that are sent at a time.
+    static constexpr std::size_t kMostCalls = 128;
+
+    /// Sends requests, as few system calls as it takes, and waits for all their replies. At least the first one is sent. Of the
+    /// others, up to kMostCalls in all, as many as the socket has room for: so whatever waits in a queue waits in the kernel's, and a
+    /// daemon that is as busy sending as this end is can't make the two wait for each other. What was not sent has no result
+    /// then: call again with it.
+    ///
+    /// Throws std::bad_alloc only where nothing was sent. Returns the first one that the daemon refused, if any was; in time, not in the order of `calls`.
+    /// Fails: Interrupted: those without a reply are cancelled, a lease that one is granted all the same is released, and those that
+    /// were answered before keep their results. Otherwise what has failed is in the calls.
+    [[nodiscard]] Result<const Call*> call_many(std::span<Call* const> calls, OnRefusal on_refusal);
+
+    /// Sends `message` and waits for its reply. Not for an attach, which may have been granted when this fails.
+    /// Fails: whatever Error the daemon answers; ConnectionLost; Closed; Forked; Interrupted: the request is cancelled.
     [[nodiscard]] Result<Reply> call(wire::RequestMessage message, const CallOptions& options);
 
     /// Sends a request whose reply nobody waits for. Never blocks; does nothing once the connection has ended. `answered` runs
@@ -112,8 +179,25 @@ class Connection final {
     [[nodiscard]] std::uint64_t next_lease_number() noexcept { return ++last_lease_; }
     /// A granted lease has found its owner, who keeps the connection alive until release().
     void lease_opened() noexcept;
-    /// Gives a lease back. Never blocks: what can't be sent now is sent by the next who reads or writes.
-    void release(std::uint64_t lease) noexcept;
+    struct Released {
+        std::uint64_t lease = 0;
+        wire::CapsuleId capsule;
+    };
+    /// Gives a lease back. Never blocks. See "Releases".
+    void release(const Released& released) noexcept;
+
+    /// The connection that stands, or stood last: 1, then 2, ...
+    [[nodiscard]] std::uint64_t epoch() const noexcept { return epoch_; }
+    /// Waits until the daemon is back, if it is away. Fails: ConnectionLost (the end, or `deadline`), Closed, Interrupted.
+    [[nodiscard]] Result<void> wait_up(Deadline deadline);
+    /// Whether there is a daemon; false: it is away, or the connection has ended.
+    [[nodiscard]] bool is_up() const;
+
+    // For EventSink::on_back:
+    /// The leases that were given back and not acknowledged; from now on they are the caller's business.
+    [[nodiscard]] std::vector<Released> take_releases();
+    /// Claims them as released, and waits for no answer: until it comes they are among those of take_releases().
+    void claim_released(std::vector<Released> released);
 
     /// Ends every waiting call, and each later one, with Closed; waiting requests are cancelled at the daemon. Leases and
     /// post() go on.
@@ -124,11 +208,14 @@ class Connection final {
     [[nodiscard]] Result<void> start_background_pump();
     /// Ends both and waits for them, if there are any.
     void stop_background_pump();
+    /// From now on the daemon's death is the end. Waits for the resumer, if there is one.
+    void stop_reconnecting();
     /// For when the client object goes: lets a pump of its own serve the connection until its last lease is released and all
     /// is sent. That pump holds `owner`, which owns this connection. Notices that are queued are dropped. Call without a pump.
     void outlive_client(std::shared_ptr<void> owner);
 
-    /// Descriptor to poll: the pump has work. A loan.
+    /// Descriptor to poll: dispatch() has something to do, or to say. It stays readable once the client was closed or the
+    /// connection has ended. A loan.
     [[nodiscard]] int poll_fd();
 
     /// Does the pump's work on this thread until the user was told something, or `deadline`. Returns how many notices told
@@ -143,10 +230,15 @@ class Connection final {
     [[nodiscard]] bool in_child() const noexcept { return fork_guard_.in_child(); }
 
   private:
-    struct Call;
-    class CallLog;
     class Registration;
     class ReaderTurn;
+    class DispatchStay;
+    enum class State : std::uint8_t {
+        Up,
+        Away,     ///< the socket is of no use
+        Resuming  ///< it is for the resumer alone
+    };
+    struct Sleeper;
     struct Outgoing {
         std::uint64_t request_id;
         std::string bytes;
@@ -154,66 +246,92 @@ class Connection final {
     };
     using Lock = std::unique_lock<std::mutex>;
 
-    Connection(UniqueFd socket, UniqueFd epoll, UniqueFd wake, UniqueFd kick, Interrupted interrupted);
+    Connection(const Address& address, const Greeting& greeting, UniqueFd socket, UniqueFd epoll, UniqueFd wake,
+               UniqueFd kick, Interrupted interrupted);
 
-    [[nodiscard]] Result<void> greet(const Greeting& greeting);
-    [[nodiscard]] Result<wire::Received> receive_until(Deadline deadline);
+    /// A socket over which the daemon has answered our Hello.
+    struct Greeted {
+        UniqueFd socket;
+        wire::HelloReply reply;
+    };
+    [[nodiscard]] static Result<wire::HelloReply> greet(int socket, const wire::Hello& hello, Deadline deadline,
+                                                        const Interrupted& interrupted, int kick);
+    [[nodiscard]] wire::Hello hello() const;
 
     // With the mutex held.
-    [[nodiscard]] Result<void> send(Lock& held, wire::Request& request, std::span<const int> fds);
+    [[nodiscard]] Result<void> send(Lock& held, const wire::Request& request, std::span<const int> fds);
+    [[nodiscard]] Result<void> send_encoded(Lock& held, std::uint64_t request_id, std::span<const int> fds);
+    [[nodiscard]] Result<void> check_size(std::size_t size) const;
+    [[nodiscard]] std::size_t send_first(Lock& held, std::span<Call* const> calls);
     void flush(Lock& held);
     void flush_releases(Lock& held);
     void update_interest(Lock& held);
     void hand_over(Lock& held);
-    void finish(Lock& held, Call& call);
+    void finish(Lock& held, Call& call, Result<Reply> result);
+    void cancel_others(Lock& held, const Wait& wait);
     void fail_calls(Lock& held, const Error& reason);
     void wake_pump(Lock& held) noexcept;
+    void lose_pump(Lock& held) noexcept;
     void queue_notices(Lock& held, std::vector<Notice>&& notices);
     void abandon(Lock& held, Call& call, std::uint64_t lease);
     [[nodiscard]] bool outlived_and_idle(Lock& held) const;
+    [[nodiscard]] std::optional<Error> why_no_calls(Lock& held, std::uint64_t epoch) const;
+    [[nodiscard]] bool start_resumer(Lock& held) noexcept;
+    void wake_sleepers(Lock& held) noexcept;
 
     // With the mutex held, given up in between.
-    [[nodiscard]] Result<void> wait_for(Lock& lock, Call& call, const CallOptions& options);
-    [[nodiscard]] bool read_until_done(Lock& lock, const Call& call);
-    void read_packets(Lock& lock, int most);
-    [[nodiscard]] bool read_packet(Lock& lock);
-    void handle(Lock& lock, wire::Received&& received);
+    [[nodiscard]] Result<void> wait_for(Lock& lock, Wait& wait, std::span<Call* const> calls);
+    [[nodiscard]] bool read_until_done(Lock& lock, const Wait& wait);
+    void read_packets(Lock& lock, std::size_t most);
+    void handle(Lock& lock, std::span<const std::byte> bytes, wire::Received& received);
     void handle_event(Lock& lock, wire::PacketMessage&& event);
     void handle_reply(Lock& lock, wire::Packet&& packet, std::vector<UniqueFd>&& fds, bool fds_missing);
+    void lose(Lock& lock, Error reason);
     void end(Lock& lock, Error reason);
     void end_out_of_memory(Lock& lock) noexcept;
     [[nodiscard]] bool pump(Lock& lock, Deadline deadline);
     std::size_t run_notices(Lock& lock);
     void run_background_pump();
     void run_teller();
+    void run_resumer();
+    void reconnect(Lock& lock);
+    [[nodiscard]] std::optional<Greeted> reach_daemon(Lock& lock);
+    void resume(Lock& lock, Greeted greeted);
 
     const UniqueFd socket_;
     const UniqueFd epoll_;
     const UniqueFd wake_;
     const UniqueFd kick_;
     const Interrupted interrupted_;
-    wire::HelloReply hello_;
+    const Address address_;
+    const Greeting greeting_;
+    wire::Id16 session_;
+    wire::HelloReply hello_;  ///< the last one
     const std::uint32_t uid_;
     std::atomic<std::uint64_t> last_lease_{0};
-    std::vector<std::byte> buffer_;  ///< of whoever reads
+    wire::BurstReader reader_;  ///< of whoever reads
     std::thread pump_;
     std::thread teller_;
 
     mutable std::mutex mutex_;
     EventSink* sink_ = nullptr;
-    std::list<Call*> calls_;   ///< without their reply, oldest first
+    std::list<Call*> calls_;   ///< without their result, oldest first
     std::size_t waiters_ = 0;  ///< threads that read, or sleep until it is their turn
     bool reading_ = false;     ///< some thread is the reader
     bool pump_reads_ = false;  ///< and it is the pump
     bool closed_ = false;
     std::optional<Error> end_;         ///< set once the socket is of no use any more
+    bool end_is_booked_ = false;       ///< and on_end() has been called, its notices are queued
     std::optional<Error> last_words_;  ///< what the daemon said before it cut the connection
-    std::uint64_t last_request_ = 0;
+    std::uint64_t last_request_ = 1;   ///< that was Hello
     wire::PacketBuffer encoded_;
-    std::deque<Outgoing> outgoing_;                           ///< what the socket did not take at once
-    std::vector<std::uint64_t> releases_;                     ///< to be sent
-    std::unordered_map<std::uint64_t, std::size_t> unacked_;  ///< Release request -> number of its leases
-    std::size_t unacked_leases_ = 0;
+    std::deque<Outgoing> outgoing_;                                     ///< what the socket did not take at once
+    std::vector<Released> releases_;                                    ///< to be sent
+    bool has_pump_ = false;                                             ///< a thread that sends them when woken
+    std::unordered_map<std::uint64_t, std::vector<Released>> unacked_;  ///< by request
+    std::unordered_set<std::uint64_t>
+        claimed_;  ///< of those requests, the claims: their answer may take as long as the resume window
+    std::size_t unacked_leases_ = 0;                                   ///< of them, but for those that were claimed
     std::unordered_map<std::uint64_t, std::function<void()>> posted_;  ///< by request
     std::unordered_map<std::uint64_t, std::uint64_t> abandoned_;  ///< request -> lease to release should it be granted
     std::deque<Notice> notices_;
@@ -226,6 +344,16 @@ class Connection final {
     std::size_t open_leases_ = 0;
     bool stop_pump_ = false;
     bool outlives_client_ = false;
+
+    std::atomic<std::uint64_t> epoch_{1};
+    State state_ = State::Up;
+    bool is_lost_ = false;          ///< there is something to do for the resumer
+    Clock::time_point lost_since_;  ///< of the outage that goes on
+    std::thread resumer_;           ///< from the first loss on
+    std::thread::id resumer_id_;
+    std::condition_variable lost_;  ///< the resumer sleeps in it
+    bool stop_resumer_ = false;
+    std::list<Sleeper*> sleepers_;  ///< in wait_up
 
     ForkGuard fork_guard_;  ///< last: on the books only while the descriptors above are open
 };

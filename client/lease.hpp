@@ -17,10 +17,12 @@ namespace hurray::client {
 
 class Session;
 
-/// Whether a lease's producer is still there. On the LeaseTable from the grant on, before there is a Lease.
+/// What is known of a lease. On the LeaseTable from the grant on, before there is a Lease.
 struct Standing {
+    std::uint64_t number = 0;
     wire::CapsuleId capsule;
     std::atomic<bool> producer_lost{false};
+    std::atomic<bool> is_lost{false};  ///< the daemon does not know of it any more
 };
 
 /// One hold on somebody's capsule: the `owner` of a tensor context.
@@ -29,8 +31,8 @@ struct Standing {
 /// Threads: any one at a time; state() any.
 class Lease {
   public:
-    /// Takes over a lease that was granted as `number`.
-    Lease(std::shared_ptr<Session> session, std::uint64_t number, std::shared_ptr<Standing> standing, std::string name,
+    /// Takes over a lease that was granted.
+    Lease(std::shared_ptr<Session> session, std::shared_ptr<Standing> standing, std::string name,
           std::vector<SegmentCache::Use> segments);
     ~Lease();
     Lease(const Lease&) = delete;
@@ -46,7 +48,6 @@ class Lease {
 
   private:
     std::shared_ptr<Session> session_;
-    std::uint64_t number_;
     std::shared_ptr<Standing> standing_;
     std::string name_;
     std::vector<SegmentCache::Use> segments_;
@@ -60,6 +61,11 @@ class LeaseTable {
     void add(const std::shared_ptr<Standing>& standing);
     void remove(const Standing& standing);
     void producer_lost(const wire::CapsuleId& capsule);
+    /// The daemon does not take them for held.
+    void lost(const std::vector<std::uint64_t>& leases);
+    void all_lost();
+    /// Those that are not lost, as claims.
+    [[nodiscard]] std::vector<wire::Claims::Claim> held();
 
   private:
     struct Hash {

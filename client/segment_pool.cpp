@@ -266,9 +266,11 @@ Result<SegmentPool::Segment> SegmentPool::reserve_and_make(SegmentBooks& books, 
         segment->number = ++last_number_;
     }
     segment->reservation = segment->number;
-    if (auto reserved = books.reserve(segment->reservation, size); !reserved) {
-        return fail(std::move(reserved.error()));
+    const auto reserved = books.reserve(segment->reservation, size);
+    if (!reserved) {
+        return fail(reserved.error());
     }
+    segment->reserved_in = *reserved;
     auto memory =
         WritableSegment::create(size, kind == wire::Memory::Immutable ? Purpose::WrittenOnce : Purpose::Reuse);
     if (!memory) {
@@ -293,7 +295,7 @@ void SegmentPool::give_back(Block& block) noexcept {
     }
     const bool is_spoiled = block.is_spoiled_.load(std::memory_order_relaxed);
     // What the daemon was never told of waits for nobody: its reservation would show it as being written.
-    bool is_of_use = !is_closed_ && segment.is_known && segment.kind == wire::Memory::Reusable;
+    bool is_of_use = !is_closed_ && segment.known_in != 0 && segment.kind == wire::Memory::Reusable;
     if (segment.pages) {
         const auto count = static_cast<std::uint32_t>(block.length_ / kPage);
         totals_.arena_live_bytes -= block.length_;
@@ -454,7 +456,7 @@ void SegmentPool::sweep() noexcept {
     try {
         std::vector<std::uint64_t> known;
         for (const Segment& segment : gone) {
-            if (!segment->is_known && segment->reservation != 0) {
+            if (segment->known_in == 0 && segment->reservation != 0) {
                 books->unreserve(segment->reservation);
             }
             known.push_back(segment->number);  // known or not: a publish that brought it may be without its answer

@@ -35,7 +35,9 @@ struct ProducerSegment {
     std::uint64_t number = 0;                       ///< of this file alone, for the whole session
     std::uint64_t reservation = 0;                  ///< ends with the first publish; 0: none
     AccessRule access;                              ///< of all that is ever published in it, if it was made here
-    std::atomic<bool> is_known{false};  ///< a publish that brought it was answered: the next ones name it by its number
+    std::uint64_t reserved_in = 0;                  ///< the connection's epoch in which it is reserved; 0: none
+    /// The epoch in which a publish that brought it was answered last: in that one, the next ones name it by its number. 0: none.
+    std::atomic<std::uint64_t> known_in{0};
 
     [[nodiscard]] bool is_foreign() const noexcept { return memory == nullptr; }
     [[nodiscard]] std::uint64_t size() const noexcept { return is_foreign() ? found.size : memory->size(); }
@@ -101,8 +103,9 @@ struct PoolLimits {
 /// What the pool tells the daemon.
 class SegmentBooks {
   public:
-    /// Asks for room for a segment of `bytes`, and waits for the answer.
-    [[nodiscard]] virtual Result<void> reserve(std::uint64_t reservation, std::uint64_t bytes) = 0;
+    /// Asks for room for a segment of `bytes`, and waits for the answer. Returns the connection's epoch in which it is reserved; 0: the
+    /// daemon is away, and will count the segment when it is published.
+    [[nodiscard]] virtual Result<std::uint64_t> reserve(std::uint64_t reservation, std::uint64_t bytes) = 0;
     /// Never blocks.
     virtual void unreserve(std::uint64_t reservation) noexcept = 0;
     /// Never blocks.

@@ -19,6 +19,8 @@ struct Identity {
     wire::Id16 session;
     /// All that it is in. The registry sorts them and adds `gid`.
     std::vector<std::uint32_t> groups = {};
+    /// It was connected to another life of the daemon before, whose leases it may claim.
+    bool resumes = false;
 };
 
 /// What a mode grants, in each of its digits.

@@ -116,6 +116,7 @@ bool set_log_level(Draft& draft, const Value& value) {
 }
 
 constexpr std::int64_t kLeastBytes = 4096;
+constexpr std::int64_t kLongestWindow = 3600;
 constexpr std::uint64_t kMostOfAnything = 1'000'000'000;
 
 /// A count from `least` to a thousand million.
@@ -176,6 +177,15 @@ bool set_unread_descriptors(Draft& draft, const Value& value) {
     return set_count(draft.limits.unread_descriptors, value, hurray::wire::kMaxPacketFds);
 }
 
+bool set_resume_window(Draft& draft, const Value& value) {
+    const auto* seconds = std::get_if<std::int64_t>(&value);
+    if (seconds == nullptr || *seconds < 0 || *seconds > kLongestWindow) {
+        return false;
+    }
+    draft.limits.resume_window = std::chrono::seconds(*seconds);
+    return true;
+}
+
 struct Key {
     std::string_view name;
     std::string_view default_text;
@@ -217,6 +227,9 @@ constexpr auto kKeys = std::to_array<Key>({
     {"quota.user.unread_descriptors", "256", "count",
      "most file descriptors that a client may have been sent and not read", "253 to 1000000000",
      set_unread_descriptors},
+    {"resume.window", "30", "seconds",
+     "for how long after a start clients bring back what the hurrayd before knew; 0: not at all", "0 to 3600",
+     set_resume_window},
 });
 
 std::string show(const Value& value) {

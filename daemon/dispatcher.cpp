@@ -63,7 +63,7 @@ hurray::Result<void> Dispatcher::handle(Peer& peer, std::span<const std::byte> p
     wire::Request& request = *decoded;
     ++requests_[request.message.index()];
     if (std::holds_alternative<wire::Hello>(request.message)) {
-        return greet(peer, request, out);
+        return greet(peer, request, now_ms, out);
     }
     if (!peer.greeted) {
         return last_words(peer, request.request_id,
@@ -105,12 +105,14 @@ hurray::Result<void> Dispatcher::handle(Peer& peer, std::span<const std::byte> p
         }
         void operator()(const wire::Forget& forget) const { self.registry_.forget(peer.number, id, forget, out); }
         void operator()(const wire::Drop& drop) const { Dispatcher::drop(peer, id, drop, out); }
+        void operator()(const wire::Claims& claims) const { self.registry_.claim(peer.number, id, claims, out); }
+        void operator()(const wire::ResumeDone&) const { out.send(peer.number, id, wire::Done{}); }
     };
     std::visit(Visitor{*this, peer, id, request, received, now_ms, out}, request.message);
     return {};
 }
 
-hurray::Result<void> Dispatcher::greet(Peer& peer, const wire::Request& request, Outbox& out) {
+hurray::Result<void> Dispatcher::greet(Peer& peer, const wire::Request& request, std::uint64_t now_ms, Outbox& out) {
     const auto& hello = std::get<wire::Hello>(request.message);
     if (peer.greeted) {
         return last_words(peer, request.request_id,
@@ -132,7 +134,8 @@ hurray::Result<void> Dispatcher::greet(Peer& peer, const wire::Request& request,
     }
     const PeerCredentials& who = peer.credentials;
     const auto opened = registry_.open_session(
-        peer.number, {who.uid, who.gid, who.pid, who.uid == 0, hello.session, std::move(peer.credentials.groups)});
+        peer.number, {who.uid, who.gid, who.pid, who.uid == 0, hello.session, std::move(peer.credentials.groups),
+                      hello.last_instance && *hello.last_instance != instance_});
     if (!opened) {
         return last_words(peer, request.request_id, opened.error(), out);
     }
@@ -141,13 +144,14 @@ hurray::Result<void> Dispatcher::greet(Peer& peer, const wire::Request& request,
     wire::HelloReply reply;
     reply.version = std::min(hello.version_max, wire::kProtocolVersionMax);
     reply.instance = instance_;
+    reply.window_left_ms = registry_.window_left_ms(now_ms);
     out.send(peer.number, request.request_id, reply);
     return {};
 }
 
 void Dispatcher::drop(const Peer& peer, std::uint64_t request_id, const wire::Drop& drop, Outbox& out) {
     for (const std::uint64_t number : drop.segments) {
-        out.forgotten.emplace_back(peer.number, SegmentNumber{number});
+        out.forgotten.push_back({out.packets.size(), peer.number, SegmentNumber{number}});
     }
     out.send(peer.number, request_id, wire::Done{});
 }

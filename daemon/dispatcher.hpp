@@ -58,7 +58,8 @@ class Dispatcher {
     [[nodiscard]] const Requests& requests() const noexcept { return requests_; }
 
   private:
-    [[nodiscard]] hurray::Result<void> greet(Peer& peer, const hurray::wire::Request& request, Outbox& out);
+    [[nodiscard]] hurray::Result<void> greet(Peer& peer, const hurray::wire::Request& request, std::uint64_t now_ms,
+                                             Outbox& out);
     static void drop(const Peer& peer, std::uint64_t request_id, const hurray::wire::Drop& drop, Outbox& out);
     void publish(const Peer& peer, std::uint64_t request_id, hurray::wire::Publish& publish,
                  hurray::wire::Received& received, Outbox& out);

@@ -33,8 +33,8 @@ constexpr std::size_t kMaxKeptBack = 1024;
 constexpr std::size_t kEndingPiece = 256;
 /// What watchers are told at a time after a commit: each may be a packet, as above.
 constexpr std::size_t kAnnouncementPiece = 256;
-/// Users that fit a StatusReply beside what is being written (16,000 bytes): 11 uses of up to 32 bytes each.
-constexpr std::size_t kStatusUsers = 131;
+/// Users that fit a StatusReply beside what is being written (16,000 bytes): 12 uses of up to 32 bytes each.
+constexpr std::size_t kStatusUsers = 120;
 /// What a publish may have to announce: the end of the version before, and its own.
 constexpr std::size_t kPublishEvents = 2;
 
@@ -115,6 +115,19 @@ void UsedNumbers::insert(std::uint64_t number) {
         lowest->second = next->second;
         ranges_.erase(next);
     }
+}
+
+void UsedNumbers::insert_up_to(std::uint64_t number) {
+    auto after = ranges_.upper_bound(number);
+    if (after != ranges_.begin()) {
+        number = std::max(number, std::prev(after)->second);
+    }
+    if (after != ranges_.end() && after->first - 1 == number) {
+        number = after->second;
+        ++after;
+    }
+    ranges_.erase(ranges_.begin(), after);
+    ranges_.emplace(0, number);
 }
 
 // ---- Sessions -------------------------------------------------------------------------------------------------------
@@ -199,6 +212,22 @@ bool Registry::continue_ending(Session& ended, std::size_t& budget, Outbox& out)
             return false;
         }
         close_lease(ended.lease_order.front(), wire::LeaseEvent::What::Lost, out);
+    }
+    for (; !ended.claimed.empty(); --budget) {
+        if (budget == 0) {
+            return false;
+        }
+        const auto [lease, id] = *ended.claimed.begin();
+        const auto claims = claims_.find(id);
+        const auto claim = claims->second.find(lease_id(ended, lease));
+        if (claim->second.released) {
+            ended.claimed.erase(ended.claimed.begin());  // what it gave back is passed on all the same
+        } else {
+            drop_claim(claims->second, claim);
+            if (claims->second.empty()) {
+                claims_.erase(claims);
+            }
+        }
     }
     for (; !ended.groups.empty(); --budget) {
         Group& group = ended.groups.begin()->second;
@@ -298,34 +327,47 @@ hurray::Result<wire::Access> Registry::access_for(const Session& producer, const
     return access;
 }
 
+/// Lets go of the segments that came with a publish which adds none.
+void Registry::drop_brought(const Publication& publication, Outbox& out) {
+    for (const BroughtSegment& brought : publication.brought) {
+        if (brought.number != SegmentNumber{}) {
+            out.dropped.push_back(brought.number);
+        }
+    }
+}
+
+void Registry::refuse_publish(const Session& producer, std::uint64_t request_id, const Publication& publication,
+                              Error error, Outbox& out) {
+    drop_brought(publication, out);
+    out.send(producer.number, request_id, std::move(error));
+}
+
+/// Whether it is what made `capsule`, said once more by the same session.
+bool Registry::is_repeated(const Session& producer, const wire::Publish& publish, const Capsule& capsule) {
+    const wire::Publish& before = capsule.published;
+    const std::string& name = capsule.group != nullptr ? before.name : capsule.name->first;
+    return capsule.producer == &producer && name == publish.name && before.descriptor == publish.descriptor &&
+           before.segments == publish.segments && before.placements == publish.placements &&
+           before.access == publish.access && before.group == publish.group && before.version == publish.version &&
+           before.retired == publish.retired;
+}
+
 void Registry::publish(SessionNumber from, std::uint64_t request_id, Publication publication, Outbox& out) {
     Session& producer = session(from);
+    if (publication.request.version != 0) {
+        offer_again(producer, request_id, std::move(publication), out);
+        return;
+    }
     const wire::CapsuleId id{producer.identity.uid, publication.request.capsule};
-    const auto drop_brought = [&] {
-        for (const BroughtSegment& brought : publication.brought) {
-            if (brought.number != SegmentNumber{}) {
-                out.dropped.push_back(brought.number);
-            }
-        }
-    };
-    const auto refuse = [&](Error error) {
-        drop_brought();
-        out.send(from, request_id, std::move(error));
-    };
+    const auto refuse = [&](Error error) { refuse_publish(producer, request_id, publication, std::move(error), out); };
 
     if (const auto known = capsules_.find(id); known != capsules_.end()) {
-        const Capsule& capsule = known->second;
-        const wire::Publish& before = capsule.published;
-        const wire::Publish& now = publication.request;
-        const std::string& name = capsule.group != nullptr ? before.name : capsule.name->first;
-        if (capsule.producer != &producer || name != now.name || before.descriptor != now.descriptor ||
-            before.segments != now.segments || before.placements != now.placements || before.access != now.access ||
-            before.group != now.group) {
+        if (!is_repeated(producer, publication.request, known->second)) {
             refuse(refusal(Errc::AlreadyExists, "publish.capsule", "a capsule with this id was published before"));
             return;
         }
-        drop_brought();
-        out.send(from, request_id, wire::PublishReply{capsule.version});
+        drop_brought(publication, out);
+        out.send(from, request_id, wire::PublishReply{known->second.version});
         return;
     }
     Group* group = nullptr;
@@ -384,6 +426,12 @@ Registry::Capsule& Registry::add(Session& producer, Publication publication, con
 /// Gives it its version and makes it what is attached under its name. Who published the version before is told, and what there
 /// is to tell watchers is announced.
 void Registry::make_visible(Capsule& capsule, Outbox& out) {
+    put_on_shelf(capsule, next_version_++);
+    make_current(capsule, out);
+}
+
+/// Gives it its name and its version.
+void Registry::put_on_shelf(Capsule& capsule, std::uint64_t version) {
     const auto [name, fresh] = names_.try_emplace(std::exchange(capsule.published.name, {}));
     if (fresh) {
         name->second.owner = capsule.id.uid;
@@ -392,12 +440,16 @@ void Registry::make_visible(Capsule& capsule, Outbox& out) {
         }
     }
     capsule.name = name;
-    capsule.version = next_version_++;
+    capsule.version = version;
     ++history_.published;
-    name->second.versions.emplace_hint(name->second.versions.end(), capsule.version, &capsule);
-    shelves_.add({name->first, capsule.version}, capsule);
-    if (!name->first.empty()) {
-        if (Capsule* old = std::exchange(name->second.current, &capsule)) {
+    name->second.versions.emplace(version, &capsule);
+    shelves_.add({name->first, version}, capsule);
+    note_known(name->first, version);
+}
+
+void Registry::make_current(Capsule& capsule, Outbox& out) {
+    if (!capsule.name->first.empty()) {
+        if (Capsule* old = std::exchange(capsule.name->second.current, &capsule)) {
             old->retired = true;
             announce(What::Retired, *old);
             if (Session* told = live_producer(*old)) {
@@ -417,7 +469,7 @@ void Registry::retire(Capsule& capsule) noexcept {
 }
 
 void Registry::end_if_unused(Capsule& capsule, Outbox& out) {
-    if (capsule.retired && capsule.open_leases == 0) {
+    if (capsule.retired && capsule.open_leases == 0 && !capsule.of_before.is_linked()) {
         end(capsule, out);
     }
 }
@@ -486,7 +538,7 @@ Registry::Found Registry::find(const Session& viewer, const wire::Attach& attach
         satisfies(*candidate, attach)) {
         return {State::Here, candidate};
     }
-    if (attach.which == wire::Which::Exactly && attach.version < next_version_) {
+    if (attach.which == wire::Which::Exactly && is_past(attach.version)) {
         return {State::Never, nullptr};
     }
     return {State::MayCome, nullptr};
@@ -573,24 +625,27 @@ void Registry::attach(SessionNumber from, std::uint64_t request_id, const wire::
     ++count(consumer.identity.uid).waiting;
 }
 
-void Registry::grant(Session& consumer, std::uint64_t request_id, std::uint64_t number, Capsule& capsule, Outbox& out) {
+void Registry::book_lease(Session& consumer, std::uint64_t number, Capsule& capsule) {
     Lease& lease = consumer.leases.try_emplace(number).first->second;
     lease.number = number;
     lease.holder = &consumer;
     lease.capsule = &capsule;
     consumer.lease_order.push_back(lease);
-    consumer.used_leases.insert(number);
-    capsule.leases.push_back(lease);
+    if (capsule.producer != nullptr) {
+        capsule.leases.push_back(lease);
+    }
     ++capsule.open_leases;
     ++count(consumer.identity.uid).leases;
     ++history_.leases_opened;
+}
 
+void Registry::grant(Session& consumer, std::uint64_t request_id, std::uint64_t number, Capsule& capsule, Outbox& out) {
+    consumer.used_leases.insert(number);
+    book_lease(consumer, number, capsule);
     const std::size_t opened = out.packets.size();
-    out.send(capsule.producer->number, 0,
-             wire::LeaseEvent{capsule.id,
-                              {consumer.identity.uid, consumer.shown_hash, number},
-                              wire::LeaseEvent::What::Opened,
-                              capsule.open_leases});
+    out.send(
+        capsule.producer->number, 0,
+        wire::LeaseEvent{capsule.id, lease_id(consumer, number), wire::LeaseEvent::What::Opened, capsule.open_leases});
     out.send_after(opened, consumer.number, request_id, reply_for(capsule));
 }
 
@@ -619,14 +674,21 @@ void Registry::serve_waiters(Capsule& capsule, Outbox& out) {
     if (const auto waiters = waiting_for_id_.find(capsule.id); waiters != waiting_for_id_.end()) {
         serve_waiters(waiters->second, capsule, out);
     }
+    if (capsule.version < first_version_) {
+        return;  // its version is its producer's word, and refutes nobody's wait
+    }
     // Whoever still waits for exactly this version, under another name or unseen, waits in vain.
     for (auto exact = exact_waiters_.find(capsule.version); exact != exact_waiters_.end();
          exact = exact_waiters_.find(capsule.version)) {
         Waiter& waiter = *exact->second;
-        out.send(waiter.session->number, waiter.request_id,
-                 refusal(Errc::NotFound, "attach.version", absence_of(waiter.attach) + " can come any more"));
+        out.send(waiter.session->number, waiter.request_id, refuse_past(waiter.attach));
         remove_waiter(waiter);
     }
+}
+
+/// To who asks for exactly a version that can't come.
+Error Registry::refuse_past(const wire::Attach& attach) {
+    return refusal(Errc::NotFound, "attach.version", absence_of(attach) + " can come any more");
 }
 
 void Registry::serve_waiters(WaiterList& waiters, Capsule& capsule, Outbox& out) {
@@ -694,6 +756,9 @@ void Registry::cancel(SessionNumber from, const wire::Cancel& cancel, Outbox& ou
 }
 
 void Registry::expire(std::uint64_t now_ms, Outbox& out) {
+    if (window_end_ms_ && *window_end_ms_ <= now_ms) {
+        close_window(out);
+    }
     while (!deadlines_.empty() && deadlines_.begin()->first <= now_ms) {
         Waiter& waiter = *deadlines_.begin()->second;
         out.send(waiter.session->number, waiter.request_id,
@@ -703,7 +768,10 @@ void Registry::expire(std::uint64_t now_ms, Outbox& out) {
 }
 
 std::optional<std::uint64_t> Registry::next_deadline_ms() const noexcept {
-    return deadlines_.empty() ? std::nullopt : std::optional(deadlines_.begin()->first);
+    if (deadlines_.empty() || (window_end_ms_ && *window_end_ms_ < deadlines_.begin()->first)) {
+        return window_end_ms_;
+    }
+    return deadlines_.begin()->first;
 }
 
 // ---- Release, withdraw ----------------------------------------------------------------------------------------------
@@ -717,9 +785,7 @@ void Registry::close_lease(Lease& lease, wire::LeaseEvent::What what, Outbox& ou
         capsule.lost_lease = true;
     }
     if (Session* told = live_producer(capsule)) {
-        out.send(
-            told->number, 0,
-            wire::LeaseEvent{capsule.id, {holder.identity.uid, holder.shown_hash, number}, what, capsule.open_leases});
+        out.send(told->number, 0, wire::LeaseEvent{capsule.id, lease_id(holder, number), what, capsule.open_leases});
     }
     holder.leases.erase(number);
     --count(holder.identity.uid).leases;
@@ -730,12 +796,15 @@ void Registry::close_lease(Lease& lease, wire::LeaseEvent::What what, Outbox& ou
 void Registry::release(SessionNumber from, std::uint64_t request_id, const wire::Release& release, Outbox& out) {
     Session& consumer = session(from);
     const std::size_t first = out.packets.size();
+    std::size_t kept = 0;
     for (const std::uint64_t number : release.leases) {
         if (const auto lease = consumer.leases.find(number); lease != consumer.leases.end()) {
             close_lease(lease->second, wire::LeaseEvent::What::Released, out);
+        } else if (release_claimed(consumer, number)) {
+            ++kept;
         }
     }
-    out.send_after(first, from, request_id, wire::Done{});
+    answer_releases(consumer, request_id, kept, first, out);
 }
 
 void Registry::withdraw(SessionNumber from, std::uint64_t request_id, const wire::Withdraw& withdraw, Outbox& out) {
@@ -903,7 +972,11 @@ bool Registry::continue_snapshot(Watch& watch, std::size_t& budget, Outbox& out)
     }
     watch.in_snapshot = false;
     --watcher.snapshots;
-    out.send(watcher.number, 0, wire::Watched{watch.number, What::SnapshotEnd, {}, {}, 0});
+    if (is_window_open() && watcher.identity.resumes) {
+        owed_ends_.push_back(watch);
+    } else {
+        out.send(watcher.number, 0, wire::Watched{watch.number, What::SnapshotEnd, {}, {}, 0});
+    }
     for (wire::Watched& event : watch.kept_back) {
         out.send(watcher.number, 0, std::move(event));
     }
@@ -1007,7 +1080,7 @@ void Registry::status(SessionNumber from, std::uint64_t request_id, std::string_
     wire::StatusReply reply;
     const auto add = [&](std::uint32_t uid, const Totals& use) {
         const std::uint64_t others = use.clients - (uid == asker.uid ? 1 : 0);
-        const std::array<wire::Use, 11> uses = {
+        const std::array<wire::Use, 12> uses = {
             {{"clients", uid, others, quotas_.limit(Quota::Clients)},
              {"capsules", uid, use.capsules, 0},
              {"staged", uid, use.staged, 0},
@@ -1015,6 +1088,7 @@ void Registry::status(SessionNumber from, std::uint64_t request_id, std::string_
              {"bytes", uid, use.bytes + use.reserved, quotas_.limit(Quota::Bytes)},
              {"reserved_bytes", uid, use.reserved, 0},
              {"leases", uid, use.leases, 0},
+             {"claims", uid, use.claims, 0},
              {"waiting", uid, use.waiting, quotas_.limit(Quota::Waiting)},
              {"watches", uid, use.watches, 0},
              {"descriptors", uid, use.descriptors, 0},
@@ -1052,6 +1126,7 @@ Registry::Totals Registry::totals() const noexcept {
         sum.reserved += use.reserved;
         sum.reservations += use.reservations;
         sum.leases += use.leases;
+        sum.claims += use.claims;
         sum.waiting += use.waiting;
         sum.watches += use.watches;
         sum.descriptors += use.descriptors;

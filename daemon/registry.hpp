@@ -49,6 +49,8 @@ class UsedNumbers {
     static constexpr std::size_t kMaxRanges = 1024;
     [[nodiscard]] bool contains(std::uint64_t number) const noexcept;
     void insert(std::uint64_t number);
+    /// This one and all below it.
+    void insert_up_to(std::uint64_t number);
 
   private:
     std::map<std::uint64_t, std::uint64_t> ranges_;  // first -> last, not touching each other
@@ -71,6 +73,9 @@ class UsedNumbers {
 ///    one file for its whole session.
 /// 6. A segment has the access of the first capsule that lay in it, for life: who has mapped it sees what is written there later.
 /// 7. A user's memory is what is kept of it plus what it has reserved; neither it nor everybody's grows over its quota.
+/// 8. A life that follows another one opens with a *resume window*, in which the clients bring back what the life before knew:
+///    producers offer their capsules again, with the versions of then, and consumers claim their leases. What is claimed is kept
+///    for its capsule; what was there before does not end before the window does, since others may still claim it.
 ///
 /// Threads: one. Costs: O(log n) or O(1) in the number of capsules and sessions, but for what lists them.
 class Registry {
@@ -78,10 +83,16 @@ class Registry {
     /// Its publisher's user and root.
     static constexpr std::uint32_t kDefaultMode = 0600;
 
-    /// `default_mode` is that of capsules whose publisher names none.
+    /// `default_mode` is that of capsules whose publisher names none. With a resume window until `window_end_ms`, on the clock of the
+    /// operations below.
     explicit Registry(std::uint64_t first_version, Quotas::Limits quotas = {},
-                      std::uint32_t default_mode = kDefaultMode) noexcept
-        : next_version_(first_version), quotas_(quotas), default_mode_(default_mode) {}
+                      std::uint32_t default_mode = kDefaultMode,
+                      std::optional<std::uint64_t> window_end_ms = std::nullopt) noexcept
+        : first_version_(first_version),
+          next_version_(first_version),
+          window_end_ms_(window_end_ms),
+          quotas_(quotas),
+          default_mode_(default_mode) {}
     Registry(const Registry&) = delete;
     Registry& operator=(const Registry&) = delete;
     ~Registry();
@@ -114,7 +125,31 @@ class Registry {
     ///                         reservation is named twice
     ///        Limit            the group has as many members as it may have
     ///        OverQuota        what is new of it and not reserved is more memory than may be had
+    ///
+    /// Of a publication with a version: a capsule of a former life. It comes back under that version, and displaces nothing that is
+    /// newer: below the highest version of its name that this life has known it is retired. Reply: PublishReply, before it Retired (and
+    /// Ended) to whose capsule it displaces; then what its claims set off, the waiting attaches that it satisfies, and watchers.
+    /// Fails: Closed         the resume window is over
+    ///        AlreadyExists  the capsule, or that version of the name, is here already; the name belongs to another user; or as a
+    ///                       publish does
+    ///        OverQuota
     void publish(SessionNumber from, std::uint64_t request_id, Publication publication, Outbox& out);
+
+    /// What became of leases of a former life. Reply: Done, once the producers have been told of those RELEASED; what can't be told yet is
+    /// told when its capsule is offered again, and answered at the window's end at the latest. Before it ClaimsRefused, of those HELD that
+    /// are not kept: the window is over, or the session is not one of before. Those that are kept wait for their capsule: then they
+    /// are ordinary leases, if their holder sees it; without it, ProducerLost comes at the window's end.
+    void claim(SessionNumber from, std::uint64_t request_id, const wire::Claims& claims, Outbox& out);
+
+    [[nodiscard]] bool is_window_open() const noexcept { return window_end_ms_.has_value(); }
+    /// 0: it is not open.
+    [[nodiscard]] std::uint64_t window_left_ms(std::uint64_t now_ms) const noexcept;
+    /// Ends the window now; `expire` does it in time. There may be any number of capsules and claims, so what is to be told is
+    /// written piece by piece as long as `has_window_rest`: WindowClosed to each producer of a capsule of before, with all its open leases,
+    /// then Ended if it is retired and unused; ProducerLost to whose claims found no capsule; the answers that were due.
+    void close_window(Outbox& out);
+    [[nodiscard]] bool has_window_rest() const noexcept { return window_rest_; }
+    void continue_window_close(Outbox& out);
 
     /// Begins or ends a group. Reply: GroupReply, for the request that ended the session's last group once more if it is
     /// repeated.
@@ -169,7 +204,8 @@ class Registry {
     /// Fails: InvalidArgument  no cursor of ours
     void list(SessionNumber from, std::uint64_t request_id, const wire::List& list, Outbox& out) const;
 
-    /// Reply: Done, then the snapshot's first part; `continue_snapshots` writes more whenever the session has room.
+    /// Reply: Done, then the snapshot's first part; `continue_snapshots` writes more whenever the session has room. To a session that
+    /// resumes, SNAPSHOT_END comes when the resume window is over, so that what lies before it is all that has come back.
     /// Fails: AlreadyExists  the number is in use
     void watch(SessionNumber from, std::uint64_t request_id, const wire::Watch& watch, Outbox& out);
     void unwatch(SessionNumber from, std::uint64_t request_id, const wire::Unwatch& unwatch, Outbox& out);
@@ -194,6 +230,7 @@ class Registry {
         std::uint64_t reserved = 0;  ///< bytes of reservations
         std::uint64_t reservations = 0;
         std::uint64_t leases = 0;
+        std::uint64_t claims = 0;  ///< leases of a former life whose capsule is not back
         std::uint64_t waiting = 0;
         std::uint64_t watches = 0;
         std::uint64_t descriptors = 0;  ///< of the segments that are kept
@@ -208,8 +245,9 @@ class Registry {
 
     /// What has happened since the start. As many leases were opened as ended and are held, together.
     struct History {
-        std::uint64_t published = 0;  ///< capsules, staged ones once they are committed
-        std::uint64_t leases_opened = 0;
+        std::uint64_t published =
+            0;  ///< capsules, staged ones once they are committed, and those that were offered again
+        std::uint64_t leases_opened = 0;  ///< claimed ones too, once their capsule is back
         std::uint64_t leases_released = 0;
         std::uint64_t leases_lost = 0;
     };
@@ -276,6 +314,21 @@ class Registry {
     };
     using ReservationList = ListOf<Reservation, &Reservation::in_user>;
 
+    /// What a session said of a lease of a former life, until its capsule is here or the window ends.
+    struct Claim {
+        SessionNumber session;  ///< it may have ended, if it is released
+        bool released = false;
+        std::uint64_t answer = 0;  ///< of one that is released: which of `answers_` waits for it
+    };
+    using Claims = std::map<wire::LeaseId, Claim>;
+
+    /// A reply that waits until so many releases were passed on.
+    struct Answer {
+        SessionNumber to;
+        std::uint64_t request_id = 0;
+        std::size_t left = 0;
+    };
+
     struct Watch {
         std::uint64_t number = 0;
         std::string pattern;
@@ -288,6 +341,8 @@ class Registry {
         std::uint64_t shown_version = 0;
         std::deque<wire::Watched> kept_back;
         bool gap = false;  ///< too much was kept back
+        Hook
+            owed_end;  ///< linked: all is shown, but what is still to come back is not there; the window's end brings SNAPSHOT_END
     };
 
     /// A capsule's name and all its versions. Capsules without a name share the one under "".
@@ -312,8 +367,9 @@ class Registry {
         std::uint64_t open_leases = 0;
         wire::Publish published;  ///< for comparison; its name is left empty once the capsule has one
         std::uint64_t buffer_bytes = 0;
-        std::vector<Segment*> segments;            ///< in the order of those published
-        Hook in_session;                           ///< of its producer's capsules, or of its group's
+        std::vector<Segment*> segments;  ///< in the order of those published
+        Hook in_session;                 ///< of its producer's capsules, or of its group's
+        Hook of_before;                  ///< linked: it is of a former life, and the window's end has not dealt with it
         ListOf<Lease, &Lease::in_capsule> leases;  ///< whose holders need to be told if the producer is lost
     };
 
@@ -339,6 +395,7 @@ class Registry {
         bool is_ending = false;
         wire::Id16 shown_hash;
         UsedNumbers used_leases;
+        std::unordered_map<std::uint64_t, wire::CapsuleId> claimed;  ///< leases of before, whose capsule is not here
         std::unordered_map<std::uint64_t, Lease> leases;
         ListOf<Lease, &Lease::in_session> lease_order;
         std::unordered_map<std::uint64_t, Waiter> waiting;  ///< by request
@@ -383,15 +440,42 @@ class Registry {
     Found find(const Session& session, const wire::Attach& attach);
     [[nodiscard]] hurray::Result<void> check_name(const Session& producer, const std::string& name) const;
     [[nodiscard]] hurray::Result<wire::Access> access_for(const Session& producer, const wire::Publish& publish) const;
+    static void drop_brought(const Publication& publication, Outbox& out);
+    static void refuse_publish(const Session& producer, std::uint64_t request_id, const Publication& publication,
+                               hurray::Error error, Outbox& out);
+    static bool is_repeated(const Session& producer, const wire::Publish& publish, const Capsule& capsule);
     Capsule& add(Session& producer, Publication publication, const wire::Access& access, Outbox& out);
     void make_visible(Capsule& capsule, Outbox& out);
+    void put_on_shelf(Capsule& capsule, std::uint64_t version);
+    void make_current(Capsule& capsule, Outbox& out);
+    void offer_again(Session& producer, std::uint64_t request_id, Publication publication, Outbox& out);
+    [[nodiscard]] std::uint64_t highest_known(const std::string& name) const;
+    void note_known(const std::string& name, std::uint64_t version);
+    [[nodiscard]] bool is_past(std::uint64_t version) const noexcept;
+    enum class Claimed : std::uint8_t { Done, Kept, Refused };
+    Claimed claim_held(Session& consumer, const wire::CapsuleId& id, std::uint64_t lease, Outbox& out);
+    Claimed claim_released(Session& consumer, const wire::CapsuleId& id, std::uint64_t lease, Outbox& out);
+    void open_claimed(Session& consumer, std::uint64_t lease, Capsule& capsule, Outbox& out);
+    void keep_claim(Session& consumer, const wire::CapsuleId& id, std::uint64_t lease, const Claim& claim, Outbox& out);
+    Claims::iterator drop_claim(Claims& claims, Claims::iterator claim);
+    bool release_claimed(Session& consumer, std::uint64_t lease);
+    void match_claims(Capsule& capsule, Outbox& out);
+    void answer_releases(const Session& consumer, std::uint64_t request_id, std::size_t kept, std::size_t after,
+                         Outbox& out);
+    void settle(std::uint64_t answer, std::size_t after, Outbox& out);
+    void tell_window_closed(const Capsule& capsule, Outbox& out);
+    static wire::LeaseId lease_id(const Session& holder, std::uint64_t lease) {
+        return {holder.identity.uid, holder.shown_hash, lease};
+    }
     [[nodiscard]] hurray::Result<Group*> group_for(Session& producer, const wire::Publish& publish);
     void stage(Capsule& capsule, Group& group);
     void unstage(Capsule& capsule);
     void begin(Session& producer, std::uint64_t request_id, std::uint64_t number, Outbox& out);
     void commit(Session& producer, std::uint64_t request_id, Group& group, Outbox& out);
     void abort(Session& producer, std::uint64_t request_id, Group& group, Outbox& out);
+    void book_lease(Session& consumer, std::uint64_t lease, Capsule& capsule);
     void grant(Session& consumer, std::uint64_t request_id, std::uint64_t lease, Capsule& capsule, Outbox& out);
+    static hurray::Error refuse_past(const wire::Attach& attach);
     static wire::AttachReply reply_for(const Capsule& capsule);
     void remove_waiter(Waiter& waiter);
     void serve_waiters(Capsule& capsule, Outbox& out);
@@ -427,7 +511,10 @@ class Registry {
                                                                     std::uint64_t version, const Session& viewer,
                                                                     std::size_t budget, Visit&& visit) const;
 
+    std::uint64_t first_version_;
     std::uint64_t next_version_;
+    std::optional<std::uint64_t> window_end_ms_;
+    bool window_rest_ = false;  ///< the window is over, and not everybody has been told
     Quotas quotas_;
     std::uint32_t default_mode_;
     std::unordered_map<std::uint64_t, Session> sessions_;
@@ -448,6 +535,14 @@ class Registry {
     /// What watchers are still to be told, without their numbers. As a rule empty when a step is over. Each step tells as many as
     /// it may add, staging included, so there are never more than two for each capsule that was staged at one time.
     std::deque<Announcement> announcements_;
+    ListOf<Watch, &Watch::owed_end> owed_ends_;
+    ListOf<Capsule, &Capsule::of_before> capsules_of_before_;
+    std::unordered_map<wire::CapsuleId, Claims, CapsuleIdHash> claims_;
+    std::unordered_map<std::uint64_t, Answer> answers_;
+    std::uint64_t last_answer_ = 0;
+    /// While the window is open: the highest version that this life has known of each name, and of all names that found no room.
+    std::unordered_map<std::string, std::uint64_t, NameHash> known_versions_;
+    std::uint64_t known_of_all_ = 0;
     std::map<std::uint32_t, Totals> uses_;
     History history_;
 };

@@ -9,7 +9,7 @@
 namespace hurrayd {
 
 void Registry::check_consistency() const {
-    if (has_endings()) {
+    if (has_endings() || has_window_rest()) {
         return;  // half taken apart
     }
     std::map<std::uint32_t, Totals> uses;
@@ -41,6 +41,12 @@ void Registry::check_consistency() const {
             HURRAY_CHECK(sees(session, *lease.capsule));
             HURRAY_CHECK(lease.in_session.is_linked());
             HURRAY_CHECK(lease.in_capsule.is_linked() == (lease.capsule->producer != nullptr));
+        }
+
+        for (const auto& [lease_number, capsule] : session.claimed) {
+            const auto claims = claims_.find(capsule);
+            HURRAY_CHECK(claims != claims_.end() && claims->second.contains(lease_id(session, lease_number)));
+            HURRAY_CHECK(session.used_leases.contains(lease_number) && !session.leases.contains(lease_number));
         }
 
         use.waiting += session.waiting.size();
@@ -141,7 +147,9 @@ void Registry::check_consistency() const {
         // Whose producer is lost has told its holders, and has no list of them any more.
         HURRAY_CHECK(capsule.leases.size() == (capsule.producer != nullptr ? capsule.open_leases : 0));
         held += capsule.open_leases;
-        HURRAY_CHECK(!capsule.retired || capsule.open_leases != 0);  // else it has ended
+        HURRAY_CHECK(!capsule.of_before.is_linked() || is_window_open());
+        HURRAY_CHECK(!capsule.retired || capsule.open_leases != 0 ||
+                     capsule.of_before.is_linked());  // else it has ended
         HURRAY_CHECK(capsule.producer != nullptr || capsule.retired);
         const bool is_current = capsule.name->second.current == &capsule;
         HURRAY_CHECK(is_current == (!capsule.retired && !capsule.name->first.empty()));
@@ -179,6 +187,25 @@ void Registry::check_consistency() const {
         }
     }
     HURRAY_CHECK(versions == shelves_.size());
+
+    HURRAY_CHECK(is_window_open() || (claims_.empty() && answers_.empty() && known_versions_.empty()));
+    std::unordered_map<std::uint64_t, std::size_t> awaited;
+    for (const auto& [id, claims] : claims_) {
+        HURRAY_CHECK(!claims.empty());
+        for (const auto& [lease, claim] : claims) {
+            ++uses[lease.uid].claims;
+            const auto claimer = sessions_.find(claim.session.value);
+            HURRAY_CHECK(claim.released || claimer != sessions_.end());  // what was held goes with its session
+            HURRAY_CHECK(claimer == sessions_.end() || claimer->second.claimed.at(lease.lease) == id);
+            if (claim.released) {
+                ++awaited[claim.answer];
+            }
+        }
+    }
+    HURRAY_CHECK(awaited.size() == answers_.size());
+    for (const auto& [number, answer] : answers_) {
+        HURRAY_CHECK(answer.left == awaited[number]);
+    }
 
     // Who has nothing is not on the books.
     for (const auto& [uid, use] : uses_) {

@@ -1,10 +1,12 @@
 #include <string>
+#include <vector>
 
 #include "hurray_client.h"
 
 #include "client/abi/capsule_info.hpp"
 #include "client/abi/guard.hpp"
 #include "client/abi/handles.hpp"
+#include "client/abi/items.hpp"
 #include "client/abi/options.hpp"
 #include "client/attachment.hpp"
 #include "client/event.hpp"
@@ -74,6 +76,30 @@ Result<AttachTerms> read_terms(const HurrayAttachOptions& options) {
     return terms;
 }
 
+HurrayCapsuleInfo to_c_info(const Attachment& attachment) {
+    HurrayCapsuleInfo info{};
+    info.flags = memory_flags(attachment.immutable, attachment.unsealed);
+    info.capsule = to_c(attachment.lease->capsule());
+    info.access = {1, attachment.access.gid, attachment.access.mode};
+    info.version = attachment.version;
+    info.byte_size = attachment.byte_size;
+    info.name = attachment.lease->name().c_str();
+    hurray_tensor_context_descriptor(attachment.context.get(), &info.descriptor, &info.descriptor_len);
+    return info;
+}
+
+/// What one item asks for.
+Result<AttachTerms> read_item(const HurrayAttachItem& item) {
+    if (item.options == nullptr) {
+        return missing("options");
+    }
+    if (auto checked = check_info_out(item.info); !checked) {
+        return fail(std::move(checked.error()));
+    }
+    const auto options = read_options(item.options);
+    return options ? read_terms(*options) : fail(options.error());
+}
+
 }  // namespace
 
 extern "C" {
@@ -108,17 +134,57 @@ HurrayStatus hurray_client_attach(HurrayClient* client, const HurrayAttachOption
         if (!attachment) {
             return fail(std::move(attachment.error()));
         }
-        HurrayCapsuleInfo told{};
-        told.flags = memory_flags(attachment->immutable, attachment->unsealed);
-        told.capsule = to_c(attachment->lease->capsule());
-        told.access = {1, attachment->access.gid, attachment->access.mode};
-        told.version = attachment->version;
-        told.byte_size = attachment->byte_size;
-        told.name = attachment->lease->name().c_str();
-        hurray_tensor_context_descriptor(attachment->context.get(), &told.descriptor, &told.descriptor_len);
-        write_info(told, info);
+        write_info(to_c_info(*attachment), info);
         *buffers = attachment->buffers.release();
         *context = attachment->context.release();
+        return {};
+    });
+}
+
+HurrayStatus hurray_client_attach_many(HurrayClient* client, HurrayAttachItem* items, uint64_t count) {
+    return guard(__func__, [&]() -> Result<void> {
+        if (client == nullptr) {
+            return missing("client");
+        }
+        const auto given = Items<HurrayAttachItem>::of(items, count);
+        if (!given) {
+            return fail(given.error());
+        }
+        for (std::size_t i = 0; i < given->size(); ++i) {
+            given->write(i, &HurrayAttachItem::status, HurrayStatus{HURRAY_OK});
+            given->write(i, &HurrayAttachItem::buffers, static_cast<HurrayBufferList*>(nullptr));
+            given->write(i, &HurrayAttachItem::context, static_cast<HurrayTensorContext*>(nullptr));
+        }
+        std::vector<HurrayAttachItem> read(given->size());
+        const auto fail_at = [&](std::size_t i, Error error) {
+            given->write(i, &HurrayAttachItem::status, static_cast<HurrayStatus>(error.code));
+            return fail(of_item(i, read[i].options != nullptr ? read[i].options->name : nullptr, std::move(error)));
+        };
+        std::vector<AttachTerms> terms;
+        terms.reserve(given->size());
+        for (std::size_t i = 0; i < given->size(); ++i) {
+            auto item = given->read(i);
+            if (!item) {
+                return fail_at(i, std::move(item.error()));
+            }
+            read[i] = *item;
+            auto wanted = read_item(read[i]);
+            if (!wanted) {
+                return fail_at(i, std::move(wanted.error()));
+            }
+            terms.push_back(std::move(*wanted));
+        }
+        auto attachments = attach_many(client->session, terms);
+        if (!attachments) {
+            ManyError& failed = attachments.error();
+            return failed.index ? fail_at(*failed.index, std::move(failed.error)) : fail(std::move(failed.error));
+        }
+        for (std::size_t i = 0; i < given->size(); ++i) {
+            Attachment& attachment = (*attachments)[i];
+            write_info(to_c_info(attachment), read[i].info);
+            given->write(i, &HurrayAttachItem::buffers, attachment.buffers.release());
+            given->write(i, &HurrayAttachItem::context, attachment.context.release());
+        }
         return {};
     });
 }

@@ -1,7 +1,10 @@
 #include <algorithm>
 #include <cstring>
+#include <deque>
+#include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "hurray_client.h"
@@ -9,6 +12,7 @@
 #include "client/abi/capsule_info.hpp"
 #include "client/abi/guard.hpp"
 #include "client/abi/handles.hpp"
+#include "client/abi/items.hpp"
 #include "client/abi/options.hpp"
 #include "client/event.hpp"
 #include "libhurray/format/descriptor_reader.hpp"
@@ -48,6 +52,11 @@ Result<PublishTerms> read_terms(const char* name, const HurrayPublishOptions& op
             return fail_field(Errc::InvalidArgument, "name", "is empty; null publishes without a name");
         }
     }
+    auto timeout = read_timeout(options.timeout_ms, "options->timeout_ms");
+    if (!timeout) {
+        return fail(std::move(timeout.error()));
+    }
+    terms.timeout_ms = *timeout;
     terms.group = options.group;
     terms.tell_opened = (options.flags & HURRAY_PUBLISH_TELL_OPENED) != 0;
     terms.on_event = options.on_event;
@@ -67,17 +76,6 @@ HurrayCapsuleInfo to_c_info(const Publisher::Published& published) {
     info.byte_size = published.byte_size;
     info.leases = published.leases;
     return info;
-}
-
-Result<void> publish(HurrayClient& client, std::span<const std::uint8_t> descriptor, Allocation& allocation,
-                     const PublishTerms& terms, HurrayCapsuleInfo* out) {
-    Session& session = *client.session;
-    const auto published = session.publisher().publish(session.connection(), descriptor, allocation, terms);
-    if (!published) {
-        return fail(published.error());
-    }
-    write_info(to_c_info(*published), out);
-    return {};
 }
 
 /// COPY and IMMUTABLE say what memory to copy to, so they have no meaning where nothing is copied.
@@ -141,6 +139,108 @@ Result<Allocation> copy_of(SegmentPool& pool, const HurrayBufferList& list, std:
     return allocation;
 }
 
+/// What a publish needs, from whichever call, once it is checked as far as it can be without the daemon.
+struct Wanted {
+    std::span<const std::uint8_t> descriptor;
+    Allocation* allocation = nullptr;  ///< the caller's, or `copy`
+    std::optional<Allocation> copy;
+    PublishTerms terms;
+};
+
+Result<Wanted> of_allocation(const char* name, const std::uint8_t* descriptor, std::uint64_t descriptor_len,
+                             HurrayAllocation** allocation, const HurrayPublishOptions* options,
+                             const HurrayCapsuleInfo* out) {
+    if (descriptor == nullptr) {
+        return missing("descriptor");
+    }
+    if (allocation == nullptr) {
+        return missing("allocation");
+    }
+    if (*allocation == nullptr) {
+        return fail(Errc::NullPointer, "*allocation is null: was it published already? Publishing takes it");
+    }
+    const auto given = read_options(options);
+    if (!given) {
+        return fail(given.error());
+    }
+    if (auto checked = check_no_copy(given->flags); !checked) {
+        return fail(std::move(checked.error()));
+    }
+    auto terms = read_terms(name, *given);
+    if (!terms) {
+        return fail(std::move(terms.error()));
+    }
+    if (auto checked = check_info_out(out); !checked) {
+        return fail(std::move(checked.error()));
+    }
+    return Wanted{std::span(descriptor, descriptor_len), &(*allocation)->allocation, {}, std::move(*terms)};
+}
+
+Result<Wanted> of_list(HurrayClient& client, const char* name, const std::uint8_t* descriptor,
+                       std::uint64_t descriptor_len, const HurrayBufferList* buffers,
+                       const HurrayPublishOptions* options, const HurrayCapsuleInfo* out) {
+    if (descriptor == nullptr) {
+        return missing("descriptor");
+    }
+    if (buffers == nullptr) {
+        return missing("buffers");
+    }
+    const auto given = read_options(options);
+    if (!given) {
+        return fail(given.error());
+    }
+    if ((given->flags & HURRAY_PUBLISH_COPY) == 0) {
+        return fail_field(Errc::InvalidArgument, "options->flags",
+                          "ordinary memory can't be shared as it is: fill a hurray_client_allocate, or say COPY");
+    }
+    auto terms = read_terms(name, *given);
+    if (!terms) {
+        return fail(std::move(terms.error()));
+    }
+    if (auto checked = check_info_out(out); !checked) {
+        return fail(std::move(checked.error()));
+    }
+    if (client.session->connection().in_child()) {
+        return fail(forked());
+    }
+    const std::span bytes(descriptor, descriptor_len);
+    const auto kind = (given->flags & HURRAY_PUBLISH_IMMUTABLE) != 0 ? wire::Memory::Immutable : wire::Memory::Reusable;
+    auto copy = copy_of(client.session->pool(), *buffers, bytes, terms->access, kind);
+    if (!copy) {
+        return fail(std::move(copy.error()));
+    }
+    return Wanted{bytes, nullptr, std::move(*copy), std::move(*terms)};
+}
+
+Result<void> publish(HurrayClient& client, Wanted& wanted, HurrayCapsuleInfo* out) {
+    Session& session = *client.session;
+    Allocation& allocation = wanted.copy ? *wanted.copy : *wanted.allocation;
+    const auto published =
+        session.publisher().publish(session.connection(), wanted.descriptor, allocation, wanted.terms);
+    if (!published) {
+        return fail(published.error());
+    }
+    write_info(to_c_info(*published), out);
+    return {};
+}
+
+void take(HurrayAllocation** allocation) noexcept {
+    delete *allocation;
+    *allocation = nullptr;
+}
+
+Result<Wanted> of_item(HurrayClient& client, const HurrayPublishItem& item) {
+    if ((item.allocation == nullptr) == (item.buffers == nullptr)) {
+        return fail(Errc::InvalidArgument, item.allocation == nullptr
+                                               ? "neither allocation nor buffers says what to publish"
+                                               : "allocation and buffers are both given: one says what to publish");
+    }
+    return item.allocation != nullptr ? of_allocation(item.name, item.descriptor, item.descriptor_len, item.allocation,
+                                                      item.options, item.info)
+                                      : of_list(client, item.name, item.descriptor, item.descriptor_len, item.buffers,
+                                                item.options, item.info);
+}
+
 }  // namespace
 
 extern "C" {
@@ -152,33 +252,13 @@ HurrayStatus hurray_client_publish(HurrayClient* client, const char* name, const
         if (client == nullptr) {
             return missing("client");
         }
-        if (descriptor == nullptr) {
-            return missing("descriptor");
+        auto wanted = of_allocation(name, descriptor, descriptor_len, allocation, options, out);
+        if (!wanted) {
+            return fail(std::move(wanted.error()));
         }
-        if (allocation == nullptr) {
-            return missing("allocation");
-        }
-        if (*allocation == nullptr) {
-            return fail(Errc::NullPointer, "*allocation is null: was it published already? Publishing takes it");
-        }
-        const auto given = read_options(options);
-        if (!given) {
-            return fail(given.error());
-        }
-        if (auto checked = check_no_copy(given->flags); !checked) {
-            return checked;
-        }
-        const auto terms = read_terms(name, *given);
-        if (!terms) {
-            return fail(terms.error());
-        }
-        if (auto checked = check_info_out(out); !checked) {
-            return checked;
-        }
-        auto result = publish(*client, std::span(descriptor, descriptor_len), (*allocation)->allocation, *terms, out);
+        auto result = publish(*client, *wanted, out);
         if (result) {
-            delete *allocation;
-            *allocation = nullptr;
+            take(allocation);
         }
         return result;
     });
@@ -191,38 +271,63 @@ HurrayStatus hurray_client_publish_list(HurrayClient* client, const char* name, 
         if (client == nullptr) {
             return missing("client");
         }
-        if (descriptor == nullptr) {
-            return missing("descriptor");
+        auto wanted = of_list(*client, name, descriptor, descriptor_len, buffers, options, out);
+        return wanted ? publish(*client, *wanted, out) : fail(std::move(wanted.error()));
+    });
+}
+
+HurrayStatus hurray_client_publish_many(HurrayClient* client, HurrayPublishItem* items, uint64_t count) {
+    return guard(__func__, [&]() -> Result<void> {
+        if (client == nullptr) {
+            return missing("client");
         }
-        if (buffers == nullptr) {
-            return missing("buffers");
-        }
-        const auto given = read_options(options);
+        const auto given = Items<HurrayPublishItem>::of(items, count);
         if (!given) {
             return fail(given.error());
         }
-        if ((given->flags & HURRAY_PUBLISH_COPY) == 0) {
-            return fail_field(Errc::InvalidArgument, "options->flags",
-                              "ordinary memory can't be shared as it is: fill a hurray_client_allocate, or say COPY");
+        std::optional<std::size_t> first_failed;
+        std::optional<Error> first_error;
+        const auto note = [&](std::size_t i, HurrayPublishItem& item, Error error) {
+            given->write(i, &HurrayPublishItem::status, static_cast<HurrayStatus>(error.code));
+            if (!first_failed || i < *first_failed) {
+                first_failed = i;
+                first_error = of_item(i, item.name, std::move(error));
+            }
+        };
+        Session& session = *client->session;
+        constexpr std::size_t kAtATime = 1024;
+        for (std::size_t first = 0; first < given->size(); first += kAtATime) {
+            const std::size_t last = std::min(first + kAtATime, given->size());
+            std::deque<std::pair<std::size_t, HurrayPublishItem>> sent;
+            std::deque<Wanted> wanted;
+            std::vector<Publisher::ToPublish> to_publish;
+            for (std::size_t i = first; i < last; ++i) {
+                auto item = given->read(i);
+                HurrayPublishItem read{};
+                auto ready = item ? of_item(*client, read = *item) : Result<Wanted>(fail(item.error()));
+                if (!ready) {
+                    note(i, read, std::move(ready.error()));
+                    continue;
+                }
+                sent.emplace_back(i, read);
+                Wanted& one = wanted.emplace_back(std::move(*ready));
+                to_publish.push_back({one.descriptor, one.copy ? &*one.copy : one.allocation, &one.terms});
+            }
+            session.publisher().publish_many(session.connection(), to_publish,
+                                             [&](std::size_t at, Result<Publisher::Published>&& published) {
+                                                 auto& [i, item] = sent[at];
+                                                 if (!published) {
+                                                     note(i, item, std::move(published.error()));
+                                                     return;
+                                                 }
+                                                 given->write(i, &HurrayPublishItem::status, HurrayStatus{HURRAY_OK});
+                                                 write_info(to_c_info(*published), item.info);
+                                                 if (item.allocation != nullptr) {
+                                                     take(item.allocation);
+                                                 }
+                                             });
         }
-        const auto terms = read_terms(name, *given);
-        if (!terms) {
-            return fail(terms.error());
-        }
-        if (auto checked = check_info_out(out); !checked) {
-            return checked;
-        }
-        if (client->session->connection().in_child()) {
-            return fail(forked());
-        }
-        const auto kind =
-            (given->flags & HURRAY_PUBLISH_IMMUTABLE) != 0 ? wire::Memory::Immutable : wire::Memory::Reusable;
-        auto allocation =
-            copy_of(client->session->pool(), *buffers, std::span(descriptor, descriptor_len), terms->access, kind);
-        if (!allocation) {
-            return fail(std::move(allocation.error()));
-        }
-        return publish(*client, std::span(descriptor, descriptor_len), *allocation, *terms, out);
+        return first_error ? fail(std::move(*first_error)) : Result<void>();
     });
 }
 
@@ -266,8 +371,8 @@ HurrayStatus hurray_client_publish_fds(HurrayClient* client, const char* name, c
             }
         }
         Session& session = *client->session;
-        const auto published = session.publisher().publish(session.connection(), bytes, std::span(fds, count),
-                                                           placements != nullptr ? &placed : nullptr, *terms);
+        const Publisher::Foreign foreign{std::span(fds, count), placements != nullptr ? &placed : nullptr};
+        const auto published = session.publisher().publish(session.connection(), bytes, foreign, *terms);
         if (!published) {
             return fail(published.error());
         }
@@ -345,13 +450,7 @@ HurrayStatus hurray_client_withdraw(HurrayClient* client, const HurrayCapsuleId*
             return missing("capsule");
         }
         Session& session = *client->session;
-        const wire::CapsuleId id = from_c(*capsule);
-        const auto reply = session.connection().call(wire::Withdraw{id}, {});
-        if (!reply) {
-            return fail(reply.error());
-        }
-        session.publisher().withdrawn(id);
-        return {};
+        return session.publisher().withdraw(session.connection(), from_c(*capsule));
     });
 }
 

@@ -123,6 +123,8 @@ typedef enum HurrayEventKind {
 
 /* ENDED: nobody can be reading the memory any more, so it may be written again. Never of an immutable capsule. */
 #define HURRAY_EVENT_FLAG_REUSABLE 0x1u
+#define HURRAY_EVENT_FLAG_AWAY \
+    0x2u /* CONNECTION, with HURRAY_ERR_CONNECTION_LOST: the daemon is away, the client tries to reach it again */
 
 typedef struct HurrayEvent {
     uint32_t struct_size;
@@ -146,6 +148,7 @@ typedef int32_t (*HurrayListFn)(const HurrayCapsuleInfo *capsule, void *context)
 /* Callbacks run in hurray_client_dispatch only. Nothing is read of the connection then but in that and in other calls: a client
  * that makes none for seconds, while events for it pile up, holds others up, and the daemon cuts it. */
 #define HURRAY_CONNECT_DISPATCH_BY_CALLER 0x1u
+#define HURRAY_CONNECT_NO_RECONNECT 0x2u /* the end of the connection is final */
 
 typedef struct HurrayConnectOptions {
     uint32_t struct_size;
@@ -154,7 +157,7 @@ typedef struct HurrayConnectOptions {
     const char *client_name; /* a label for people, up to 64 bytes; null: the program's name */
     int64_t timeout_ms;   /* C2: how long to keep trying while nobody listens, and to wait for the daemon's answer once
                                 somebody does. Default 0: one try, and 5 s for the answer */
-    int64_t reconnect_ms; /* not supported yet: must be 0 */
+    int64_t reconnect_ms; /* for how long to try, each time that the daemon goes away. Default 0, and -1: for ever */
     HurrayEventFn on_event;          /* may be null */
     HurrayInterruptedFn interrupted; /* may be null */
     void *context;                   /* of both */
@@ -183,8 +186,8 @@ HURRAY_API HurrayStatus hurray_client_close(HurrayClient *client);
  * none of them runs after it has returned. `*client` may be null. */
 HURRAY_API HurrayStatus hurray_client_destroy(HurrayClient **client);
 
-/* A descriptor to poll for readability: hurray_client_dispatch has work. Borrowed. DISPATCH_BY_CALLER clients only, else
- * HURRAY_ERR_UNSUPPORTED. */
+/* A descriptor to poll for readability: hurray_client_dispatch has work, or would fail at once (so it stays readable when the client
+ * was closed or has lost its connection). Borrowed. DISPATCH_BY_CALLER clients only, else HURRAY_ERR_UNSUPPORTED. */
 HURRAY_API HurrayStatus hurray_client_poll_fd(HurrayClient *client, int32_t *out);
 
 /* Waits for events (C2) and runs their callbacks on this thread. HURRAY_OK if at least one callback ran;
@@ -197,7 +200,8 @@ HURRAY_API HurrayStatus hurray_client_dispatch(HurrayClient *client, int64_t tim
  *
  * uses     what each thing amounts to, for this user (root: every user): name, uid, used, limit (0: none)
  * writing  segments that are reserved and not published yet: uid, pid, bytes, age_ms
- * client   capsules, their bytes, leases, and "memory", what was allocated here: segments, bytes (in use and waiting to be
+ * client   capsules, their bytes, leases; "connection": state ("up", or "away": then uses and writing are empty, daemon_version is "") and reconnects,
+ *          how often it was made anew; and "memory", what was allocated here: segments, bytes (in use and waiting to be
  *          used again); idle_segments, idle_bytes (of those, waiting) and their limits idle_segments_limit, idle_bytes_limit, idle_ms_limit;
  *          arenas, arena_bytes (segments that small buffers share), arena_live_bytes (in use), arena_retired_bytes (never used again, since a
  *          lease was lost); segments_made, blocks_reused (since the client connected); and "mappings", what was attached: segments,
@@ -273,6 +277,8 @@ typedef struct HurrayPublishOptions {
     int64_t linger_ms;      /* not supported yet: must be 0 */
     HurrayEventFn on_event; /* events of this capsule; may be null */
     void *context;
+    int64_t
+        timeout_ms; /* C2: how long to wait while the daemon is away. Default 0: HURRAY_ERR_CONNECTION_LOST at once */
 } HurrayPublishOptions;
 
 /* Publishes an allocation under `name`, without a copy: buffer i of the allocation is entry i of the descriptor's buffer
@@ -337,6 +343,29 @@ HURRAY_API HurrayStatus hurray_client_publish_fds(HurrayClient *client, const ch
                                                   uint64_t descriptor_len, const int32_t *fds, uint32_t count,
                                                   const HurrayPlacement *placements,
                                                   const HurrayPublishOptions *options, HurrayCapsuleInfo *out);
+
+/* One of several things to publish, for hurray_client_publish_many. */
+typedef struct HurrayPublishItem {
+    uint32_t struct_size; /* the same in every item of an array */
+    HurrayStatus status;  /* out */
+    const char *name;
+    const uint8_t *descriptor;
+    uint64_t descriptor_len;
+    HurrayAllocation **allocation;   /* exactly one of allocation (see hurray_client_publish) */
+    const HurrayBufferList *buffers; /* and buffers, with COPY (see hurray_client_publish_list) */
+    const HurrayPublishOptions *options;
+    HurrayCapsuleInfo *info; /* out; may be null */
+} HurrayPublishItem;
+
+/* Publishes each of `count` items, in their order, as hurray_client_publish or hurray_client_publish_list would, and in a small
+ * part of the time: up to 128 are under way at once, for a few system calls.
+ *
+ * Each has its own `status`, and a failure ends nothing: those that could be published are. Returns the first failure in the order of
+ * the items, and the message names that one (HURRAY_OK: all are published). To have all or none, publish into a group.
+ * `status`, `info` and `*allocation` of an item are written as it is published; if this returns HURRAY_ERR_NULL_POINTER or
+ * HURRAY_ERR_INVALID_ARGUMENT for the array as a whole (its struct_size), nothing is written. An allocation may be given
+ * once. Without memory (HURRAY_ERR_INTERNAL, "out of memory") some may be published: their allocations are taken, and only theirs. */
+HURRAY_API HurrayStatus hurray_client_publish_many(HurrayClient *client, HurrayPublishItem *items, uint64_t count);
 
 /* Begins a group: capsules that others see all at once or not at all, such as a tensor with its parts, or a whole model.
  *
@@ -415,6 +444,25 @@ typedef struct HurrayAttachOptions {
 HURRAY_API HurrayStatus hurray_client_attach(HurrayClient *client, const HurrayAttachOptions *options,
                                              HurrayBufferList **buffers, HurrayTensorContext **context,
                                              HurrayCapsuleInfo *info);
+
+/* One of several capsules to attach, for hurray_client_attach_many. */
+typedef struct HurrayAttachItem {
+    uint32_t struct_size; /* the same in every item of an array */
+    HurrayStatus status;  /* out: of the one that failed; HURRAY_OK in all others */
+    const HurrayAttachOptions *options;
+    HurrayBufferList *buffers;    /* out */
+    HurrayTensorContext *context; /* out */
+    HurrayCapsuleInfo *info;      /* out; may be null */
+} HurrayAttachItem;
+
+/* Attaches all of `count` capsules or none, in a small part of the time that as many calls of hurray_client_attach take: up to 128
+ * are asked for at once, for a few system calls. Each is a lease of its own, as from hurray_client_attach.
+ *
+ * Timeouts count from the call. If one fails, those that wait are cancelled, what was attached is released, `buffers` and `context` of
+ * every item are null, and the message names the item. Which of several is told is whichever was refused first.
+ * They are not attached at one instant: of a model that is published again meanwhile, as a group, some may be newer. Ask for versions to
+ * rule that out. Fails as hurray_client_attach does. */
+HURRAY_API HurrayStatus hurray_client_attach_many(HurrayClient *client, HurrayAttachItem *items, uint64_t count);
 
 /* Whether an attached tensor is still backed by its producer: HURRAY_OK, HURRAY_ERR_CONNECTION_LOST (the connection to the
  * daemon ended) or HURRAY_ERR_PRODUCER_LOST (the producer left). Its memory stays readable in each case.

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -49,6 +50,10 @@ inline constexpr std::size_t kAnyFdCount = static_cast<std::size_t>(-1);
 /// control characters and what is not UTF-8 travel as '?'.
 void encode(const Request& request, PacketBuffer& out);
 void encode(const Packet& packet, PacketBuffer& out);
+/// The same behind what `out` holds already, of a request in its parts.
+void append(std::uint64_t request_id, std::optional<std::uint64_t> timeout_ms, const RequestMessage& message,
+            PacketBuffer& out);
+void append(const Packet& packet, PacketBuffer& out);
 /// The same where it is not done again and again.
 [[nodiscard]] std::string encoded(const Request& request);
 [[nodiscard]] std::string encoded(const Packet& packet);

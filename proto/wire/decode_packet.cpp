@@ -394,22 +394,17 @@ Result<void> check_event_enum(std::int32_t value, int last, std::string_view fie
     return {};
 }
 
-/// The session's hash is still to be checked.
-struct LeaseParts {
-    std::uint32_t uid = 0;
+/// `path` is that of its session_hash.
+Result<LeaseId> read_lease_id(std::string_view part, const Path& path) {
+    LeaseId out;
     std::string_view session_hash;
-    std::uint64_t lease = 0;
-};
-
-LeaseParts read_lease_id(std::string_view part) {
-    LeaseParts out;
     for (Reader in = reader(part); in.next();) {
         switch (in.tag_and_type()) {
             case varint(pb::LeaseId::kUidFieldNumber):
                 out.uid = in.get_uint32();
                 break;
             case bytes(pb::LeaseId::kSessionHashFieldNumber):
-                out.session_hash = read_bytes(in);
+                session_hash = read_bytes(in);
                 break;
             case varint(pb::LeaseId::kLeaseFieldNumber):
                 out.lease = in.get_uint64();
@@ -418,13 +413,18 @@ LeaseParts read_lease_id(std::string_view part) {
                 in.skip();
         }
     }
+    auto hash = read_id(session_hash, path);
+    if (!hash) {
+        return pass_on(hash);
+    }
+    out.session_hash = *hash;
     return out;
 }
 
 Result<PacketMessage> read_lease_event(std::string_view message) {
     LeaseEvent out;
     std::string_view capsule;
-    LeaseParts lease;
+    std::string_view lease_part;
     std::int32_t what = 0;
     for (Reader in = reader(message); in.next();) {
         switch (in.tag_and_type()) {
@@ -432,7 +432,7 @@ Result<PacketMessage> read_lease_event(std::string_view message) {
                 capsule = read_bytes(in);
                 break;
             case bytes(pb::LeaseEvent::kLeaseFieldNumber):
-                lease = read_lease_id(read_bytes(in));
+                lease_part = read_bytes(in);
                 break;
             case varint(pb::LeaseEvent::kWhatFieldNumber):
                 what = in.get_int32();
@@ -453,11 +453,42 @@ Result<PacketMessage> read_lease_event(std::string_view message) {
         return pass_on(id);
     }
     out.capsule = *id;
-    auto session_hash = read_id(lease.session_hash, {"lease.lease.session_hash"});
-    if (!session_hash) {
-        return pass_on(session_hash);
+    auto lease = read_lease_id(lease_part, {"lease.lease.session_hash"});
+    if (!lease) {
+        return pass_on(lease);
     }
-    out.lease = {.uid = lease.uid, .session_hash = *session_hash, .lease = lease.lease};
+    out.lease = *lease;
+    return out;
+}
+
+Result<PacketMessage> read_window_closed(std::string_view message) {
+    WindowClosed out;
+    std::string_view capsule;
+    for (Reader in = reader(message); in.next();) {
+        switch (in.tag_and_type()) {
+            case bytes(pb::WindowClosed::kCapsuleFieldNumber):
+                capsule = read_bytes(in);
+                break;
+            case bytes(pb::WindowClosed::kOpenFieldNumber): {
+                auto lease = read_lease_id(read_bytes(in), {"window_closed.open", out.open.size(), ".session_hash"});
+                if (!lease) {
+                    return pass_on(lease);
+                }
+                out.open.push_back(*lease);
+                break;
+            }
+            case varint(pb::WindowClosed::kMoreFieldNumber):
+                out.more = read_bool(in);
+                break;
+            default:
+                in.skip();
+        }
+    }
+    auto id = read_capsule_id(capsule, {"window_closed.capsule.id"});
+    if (!id) {
+        return pass_on(id);
+    }
+    out.capsule = *id;
     return out;
 }
 
@@ -567,6 +598,7 @@ Kind kind_of(std::uint32_t message) {
         case pb::Packet::kRetiredFieldNumber:
         case pb::Packet::kProducerLostFieldNumber:
         case pb::Packet::kSegmentsGoneFieldNumber:
+        case pb::Packet::kClaimsRefusedFieldNumber:
             return Kind::Event;
         default:
             return Kind::Unknown;
@@ -664,7 +696,9 @@ Result<PacketMessage> read_message(const Envelope& in, std::size_t fd_count) {
         case pb::Packet::kSegmentsGoneFieldNumber:
             return SegmentsGone{read_numbers(in.body, pb::SegmentsGone::kSegmentFieldNumber)};
         case pb::Packet::kWindowClosedFieldNumber:
-            return not_yet({"window_closed"});
+            return read_window_closed(in.body);
+        case pb::Packet::kClaimsRefusedFieldNumber:
+            return ClaimsRefused{read_numbers(in.body, pb::ClaimsRefused::kLeaseFieldNumber)};
         default:
             return fail(Errc::Protocol, "a reply came that this version never asks for");
     }

@@ -15,7 +15,7 @@ Result<RequestMessage> read_hello(std::string_view message) {
     Hello out;
     std::string_view client_name;
     std::string_view session;
-    bool resumes = false;
+    std::string_view last_instance;
     for (Reader in = reader(message); in.next();) {
         switch (in.tag_and_type()) {
             case varint(pb::Hello::kVersionMinFieldNumber):
@@ -31,7 +31,7 @@ Result<RequestMessage> read_hello(std::string_view message) {
                 session = read_bytes(in);
                 break;
             case bytes(pb::Hello::kLastInstanceFieldNumber):
-                resumes = !read_bytes(in).empty();
+                last_instance = read_bytes(in);
                 break;
             case varint(pb::Hello::kKeepsSegmentsFieldNumber):
                 out.keeps_segments = read_bool(in);
@@ -58,8 +58,12 @@ Result<RequestMessage> read_hello(std::string_view message) {
     if (!id) {
         return pass_on(id);
     }
-    if (resumes) {
-        return not_yet({"hello.last_instance"});
+    if (!last_instance.empty()) {
+        auto instance = read_id(last_instance, {"hello.last_instance"});
+        if (!instance) {
+            return pass_on(instance);
+        }
+        out.last_instance = *instance;
     }
     out.client_name = client_name;
     out.session = *id;
@@ -71,8 +75,6 @@ struct PublishNotYet {
     bool retain = false;
     bool once = false;
     bool linger = false;
-    bool version = false;
-    bool retired = false;
     bool taken_by = false;
 
     /// The first one that is set; empty: none.
@@ -80,12 +82,25 @@ struct PublishNotYet {
         return retain     ? "publish.retain"
                : once     ? "publish.once"
                : linger   ? "publish.linger_ms"
-               : version  ? "publish.version"
-               : retired  ? "publish.retired"
                : taken_by ? "publish.taken_by"
                           : std::string_view();
     }
 };
+
+/// What goes with the version of a capsule that a former life of the daemon had.
+Result<void> check_offered_again(const Publish& publish) {
+    if (publish.version > kMaxVersion) {
+        return invalid({"publish.version"}, "version " + std::to_string(publish.version) + " is above " +
+                                                std::to_string(kMaxVersion) + ", the highest there may be");
+    }
+    if (publish.version != 0 && publish.group != 0) {
+        return invalid({"publish.group"}, "a capsule that is offered again was visible before, and is in no group");
+    }
+    if (publish.version == 0 && publish.retired) {
+        return invalid({"publish.retired"}, "only a capsule that is offered again, with its version, can be retired");
+    }
+    return {};
+}
 
 Result<RequestMessage> read_publish(std::string_view message, std::size_t fd_count) {
     constexpr std::string_view kSegments = "publish.segments";
@@ -130,10 +145,10 @@ Result<RequestMessage> read_publish(std::string_view message, std::size_t fd_cou
                 out.group = in.get_uint64();
                 break;
             case varint(pb::Publish::kVersionFieldNumber):
-                not_built.version = in.get_uint64() != 0;
+                out.version = in.get_uint64();
                 break;
             case varint(pb::Publish::kRetiredFieldNumber):
-                not_built.retired = read_bool(in);
+                out.retired = read_bool(in);
                 break;
             case bytes(pb::Publish::kTakenByFieldNumber):
                 not_built.taken_by = true;
@@ -161,6 +176,9 @@ Result<RequestMessage> read_publish(std::string_view message, std::size_t fd_cou
             return pass_on(checked);
         }
     }
+    if (auto checked = check_offered_again(out); !checked) {
+        return pass_on(checked);
+    }
     auto checked_descriptor = read_descriptor(descriptor, {"publish.descriptor"});
     if (!checked_descriptor) {
         return pass_on(checked_descriptor);
@@ -174,6 +192,10 @@ Result<RequestMessage> read_publish(std::string_view message, std::size_t fd_cou
     for (std::size_t i = 0; i < out.segments.size(); ++i) {
         if (out.segments[i].memory > Memory::Dmabuf) {  // of GPUs
             return not_yet({kSegments, i, ".memory"});
+        }
+        if (out.version != 0 && !out.segments[i].carries_fd) {
+            return invalid({kSegments, i, ".carries_fd"},
+                           "a capsule that is offered again brings the descriptor of each of its segments");
         }
     }
     if (auto checked = check_fd_count(out.segments, fd_count, kSegments); !checked) {
@@ -476,6 +498,60 @@ Result<RequestMessage> read_group(std::string_view message) {
     return out;
 }
 
+Result<RequestMessage> read_claims(std::string_view message) {
+    Claims out;
+    for (Reader in = reader(message); in.next();) {
+        if (in.tag_and_type() != bytes(pb::Claims::kClaimFieldNumber)) {
+            in.skip();
+            continue;
+        }
+        const std::size_t index = out.claims.size();
+        if (index == kMaxClaims) {
+            return invalid({"claims.claim"},
+                           "more than " + std::to_string(kMaxClaims) + " claims, the most there may be");
+        }
+        constexpr std::string_view kClaim = "claims.claim";
+        Claims::Claim& claim = out.claims.emplace_back();
+        std::string_view capsule;
+        std::int32_t state = 0;
+        for (Reader part = reader(read_bytes(in)); part.next();) {
+            switch (part.tag_and_type()) {
+                case bytes(pb::Claims::Claim::kCapsuleFieldNumber):
+                    capsule = read_bytes(part);
+                    break;
+                case varint(pb::Claims::Claim::kLeaseFieldNumber):
+                    claim.lease = part.get_uint64();
+                    break;
+                case varint(pb::Claims::Claim::kStateFieldNumber):
+                    state = part.get_int32();
+                    break;
+                default:
+                    part.skip();
+            }
+        }
+        auto id = read_capsule_id(capsule, {kClaim, index, ".capsule.id"});
+        if (!id) {
+            return pass_on(id);
+        }
+        claim.capsule = *id;
+        if (claim.lease == 0) {
+            return invalid({kClaim, index, ".lease"}, "lease numbers start at 1, not 0");
+        }
+        if (state == static_cast<int>(Claims::State::Confirmed)) {
+            return not_yet({kClaim, index, ".state"});
+        }
+        if (state != static_cast<int>(Claims::State::Held) && state != static_cast<int>(Claims::State::Released)) {
+            return invalid({kClaim, index, ".state"},
+                           "state " + std::to_string(state) + " is not known: 1 is held, 2 released, 3 confirmed");
+        }
+        claim.state = static_cast<Claims::State>(state);
+    }
+    if (out.claims.empty()) {
+        return invalid({"claims.claim"}, "no lease is named");
+    }
+    return out;
+}
+
 /// What a request is called in paths; empty: no message that this version knows.
 std::string_view name_of(std::uint32_t message) {
     switch (message) {
@@ -604,6 +680,10 @@ Result<RequestMessage> read_message(const Envelope& in, std::size_t fd_count) {
             return read_drop(in.body);
         case pb::Request::kGroupFieldNumber:
             return read_group(in.body);
+        case pb::Request::kClaimsFieldNumber:
+            return read_claims(in.body);
+        case pb::Request::kResumeDoneFieldNumber:
+            return ResumeDone{};
         default:
             return not_yet({in.name});
     }

@@ -98,6 +98,8 @@ void write(const Publish& in, Writer& out) {
         put_access(out, pb::Publish::kAccessFieldNumber, *in.access);
     }
     put(out, pb::Publish::kGroupFieldNumber, in.group);
+    put(out, pb::Publish::kVersionFieldNumber, in.version);
+    put(out, pb::Publish::kRetiredFieldNumber, in.retired ? 1 : 0);
 }
 
 void write(const Attach& in, Writer& out) {
@@ -165,6 +167,17 @@ void write(const Group& in, Writer& out) {
     put(out, pb::Group::kGroupFieldNumber, in.group);
     put(out, pb::Group::kActionFieldNumber, static_cast<std::uint64_t>(in.action));
 }
+
+void write(const Claims& in, Writer& out) {
+    for (const Claims::Claim& claim : in.claims) {
+        Writer part = part_of(out, pb::Claims::kClaimFieldNumber);
+        put_capsule(part, pb::Claims::Claim::kCapsuleFieldNumber, claim.capsule);
+        put(part, pb::Claims::Claim::kLeaseFieldNumber, claim.lease);
+        put(part, pb::Claims::Claim::kStateFieldNumber, static_cast<std::uint64_t>(claim.state));
+    }
+}
+
+void write(const ResumeDone& /*in*/, Writer& /*out*/) {}
 
 // ---- Packets --------------------------------------------------------------------------------------------------------
 
@@ -257,14 +270,16 @@ void write(const GroupReply& in, Writer& out) {
     }
 }
 
+void put_lease(Writer& out, int field, const LeaseId& lease) {
+    Writer part = part_of(out, field);
+    put(part, pb::LeaseId::kUidFieldNumber, lease.uid);
+    put_id(part, pb::LeaseId::kSessionHashFieldNumber, lease.session_hash);
+    put(part, pb::LeaseId::kLeaseFieldNumber, lease.lease);
+}
+
 void write(const LeaseEvent& in, Writer& out) {
     put_capsule(out, pb::LeaseEvent::kCapsuleFieldNumber, in.capsule);
-    {
-        Writer lease = part_of(out, pb::LeaseEvent::kLeaseFieldNumber);
-        put(lease, pb::LeaseId::kUidFieldNumber, in.lease.uid);
-        put_id(lease, pb::LeaseId::kSessionHashFieldNumber, in.lease.session_hash);
-        put(lease, pb::LeaseId::kLeaseFieldNumber, in.lease.lease);
-    }
+    put_lease(out, pb::LeaseEvent::kLeaseFieldNumber, in.lease);
     put(out, pb::LeaseEvent::kWhatFieldNumber, static_cast<std::uint64_t>(in.what));
     put(out, pb::LeaseEvent::kRemainingFieldNumber, in.remaining);
 }
@@ -293,21 +308,35 @@ void write(const SegmentsGone& in, Writer& out) {
                           in.segments.end());
 }
 
+void write(const WindowClosed& in, Writer& out) {
+    put_capsule(out, pb::WindowClosed::kCapsuleFieldNumber, in.capsule);
+    for (const LeaseId& lease : in.open) {
+        put_lease(out, pb::WindowClosed::kOpenFieldNumber, lease);
+    }
+    put(out, pb::WindowClosed::kMoreFieldNumber, in.more ? 1 : 0);
+}
+
+void write(const ClaimsRefused& in, Writer& out) {
+    out.add_packed_uint64(static_cast<Tag>(pb::ClaimsRefused::kLeaseFieldNumber), in.leases.begin(), in.leases.end());
+}
+
 // ---- Envelopes ------------------------------------------------------------------------------------------------------
 
 /// The numbers of the messages, in the order of their variants.
 constexpr int kRequestFields[] = {
-    pb::Request::kHelloFieldNumber,     pb::Request::kPublishFieldNumber, pb::Request::kAttachFieldNumber,
-    pb::Request::kReleaseFieldNumber,   pb::Request::kCancelFieldNumber,  pb::Request::kWithdrawFieldNumber,
-    pb::Request::kListFieldNumber,      pb::Request::kWatchFieldNumber,   pb::Request::kUnwatchFieldNumber,
-    pb::Request::kStatusFieldNumber,    pb::Request::kGroupFieldNumber,   pb::Request::kReserveFieldNumber,
-    pb::Request::kUnreserveFieldNumber, pb::Request::kForgetFieldNumber,  pb::Request::kDropFieldNumber};
+    pb::Request::kHelloFieldNumber,     pb::Request::kPublishFieldNumber,   pb::Request::kAttachFieldNumber,
+    pb::Request::kReleaseFieldNumber,   pb::Request::kCancelFieldNumber,    pb::Request::kWithdrawFieldNumber,
+    pb::Request::kListFieldNumber,      pb::Request::kWatchFieldNumber,     pb::Request::kUnwatchFieldNumber,
+    pb::Request::kStatusFieldNumber,    pb::Request::kGroupFieldNumber,     pb::Request::kReserveFieldNumber,
+    pb::Request::kUnreserveFieldNumber, pb::Request::kForgetFieldNumber,    pb::Request::kDropFieldNumber,
+    pb::Request::kClaimsFieldNumber,    pb::Request::kResumeDoneFieldNumber};
 constexpr int kPacketFields[] = {
-    pb::Packet::kErrorFieldNumber,        pb::Packet::kDoneFieldNumber,         pb::Packet::kHelloFieldNumber,
-    pb::Packet::kPublishFieldNumber,      pb::Packet::kAttachFieldNumber,       pb::Packet::kListFieldNumber,
-    pb::Packet::kStatusFieldNumber,       pb::Packet::kGroupFieldNumber,        pb::Packet::kLeaseFieldNumber,
-    pb::Packet::kEndedFieldNumber,        pb::Packet::kRetiredFieldNumber,      pb::Packet::kWatchedFieldNumber,
-    pb::Packet::kProducerLostFieldNumber, pb::Packet::kSegmentsGoneFieldNumber, pb::Packet::kClosingFieldNumber};
+    pb::Packet::kErrorFieldNumber,         pb::Packet::kDoneFieldNumber,         pb::Packet::kHelloFieldNumber,
+    pb::Packet::kPublishFieldNumber,       pb::Packet::kAttachFieldNumber,       pb::Packet::kListFieldNumber,
+    pb::Packet::kStatusFieldNumber,        pb::Packet::kGroupFieldNumber,        pb::Packet::kLeaseFieldNumber,
+    pb::Packet::kEndedFieldNumber,         pb::Packet::kRetiredFieldNumber,      pb::Packet::kWatchedFieldNumber,
+    pb::Packet::kProducerLostFieldNumber,  pb::Packet::kSegmentsGoneFieldNumber, pb::Packet::kWindowClosedFieldNumber,
+    pb::Packet::kClaimsRefusedFieldNumber, pb::Packet::kClosingFieldNumber};
 static_assert(std::size(kRequestFields) == std::variant_size_v<RequestMessage>);
 static_assert(std::size(kPacketFields) == std::variant_size_v<PacketMessage>);
 
@@ -326,21 +355,30 @@ void put_message(Writer& envelope, int field, const Message& message, const Pack
 
 }  // namespace
 
+void append(std::uint64_t request_id, std::optional<std::uint64_t> timeout_ms, const RequestMessage& message,
+            PacketBuffer& out) {
+    Writer writer(out);
+    put(writer, pb::Request::kRequestIdFieldNumber, request_id);
+    if (timeout_ms) {
+        writer.add_uint64(static_cast<Tag>(pb::Request::kTimeoutMsFieldNumber), *timeout_ms);
+    }
+    put_message(writer, kRequestFields[message.index()], message, out);
+}
+
 void encode(const Request& request, PacketBuffer& out) {
     out.clear();
+    append(request.request_id, request.timeout_ms, request.message, out);
+}
+
+void append(const Packet& packet, PacketBuffer& out) {
     Writer writer(out);
-    put(writer, pb::Request::kRequestIdFieldNumber, request.request_id);
-    if (request.timeout_ms) {
-        writer.add_uint64(static_cast<Tag>(pb::Request::kTimeoutMsFieldNumber), *request.timeout_ms);
-    }
-    put_message(writer, kRequestFields[request.message.index()], request.message, out);
+    put(writer, pb::Packet::kRequestIdFieldNumber, packet.request_id);
+    put_message(writer, kPacketFields[packet.message.index()], packet.message, out);
 }
 
 void encode(const Packet& packet, PacketBuffer& out) {
     out.clear();
-    Writer writer(out);
-    put(writer, pb::Packet::kRequestIdFieldNumber, packet.request_id);
-    put_message(writer, kPacketFields[packet.message.index()], packet.message, out);
+    append(packet, out);
 }
 
 std::string encoded(const Request& request) {

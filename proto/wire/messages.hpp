@@ -36,6 +36,11 @@ inline constexpr std::size_t kMaxCursorBytes = 1024;
 /// Leases that one Release may name, and segments that one Forget, Drop or SegmentsGone may: as many as surely fit a packet.
 inline constexpr std::size_t kMaxReleaseLeases = 4096;
 inline constexpr std::size_t kMaxSegmentNumbers = 4096;
+/// Claims of one Claims request, and leases that one WindowClosed names: likewise.
+inline constexpr std::size_t kMaxClaims = 1024;
+inline constexpr std::size_t kMaxOpenLeases = 1024;
+/// No capsule's version is above this one, so that there are always higher ones to give.
+inline constexpr std::uint64_t kMaxVersion = UINT64_MAX / 2;
 /// Capsules of one group: as many as have surely room for their versions in a GroupReply. The commit of so many is one step of
 /// the daemon, of about ten milliseconds.
 inline constexpr std::size_t kMaxGroupMembers = 4096;
@@ -151,6 +156,8 @@ struct Publish {
     std::vector<Placement> placements;
     std::optional<Access> access;  ///< none: as the daemon has it
     std::uint64_t group = 0;       ///< 0: none
+    std::uint64_t version = 0;     ///< of a capsule that a former life of the daemon had; 0: it is new
+    bool retired = false;          ///< of such a capsule
 };
 
 /// Which version of a name an attach asks for.
@@ -219,13 +226,25 @@ struct Drop {
     std::vector<std::uint64_t> segments;
 };
 
+struct Claims {
+    enum class State : std::uint8_t { Held = 1, Released = 2, Confirmed = 3 };
+    struct Claim {
+        CapsuleId capsule;
+        std::uint64_t lease = 0;
+        State state = State::Held;
+    };
+    std::vector<Claim> claims;
+};
+
+struct ResumeDone {};
+
 using RequestMessage = std::variant<Hello, Publish, Attach, Release, Cancel, Withdraw, List, Watch, Unwatch,
-                                    StatusRequest, Group, Reserve, Unreserve, Forget, Drop>;
+                                    StatusRequest, Group, Reserve, Unreserve, Forget, Drop, Claims, ResumeDone>;
 
 /// What each is called, for logs and metrics; by its place above.
 inline constexpr std::array<const char*, std::variant_size_v<RequestMessage>> kRequestNames = {
-    "hello",   "publish", "attach", "release", "cancel",    "withdraw", "list", "watch",
-    "unwatch", "status",  "group",  "reserve", "unreserve", "forget",   "drop"};
+    "hello",  "publish", "attach",  "release",   "cancel", "withdraw", "list",   "watch",      "unwatch",
+    "status", "group",   "reserve", "unreserve", "forget", "drop",     "claims", "resume_done"};
 
 struct Request {
     std::uint64_t request_id = 0;
@@ -327,6 +346,16 @@ struct SegmentsGone {
     std::vector<std::uint64_t> segments;
 };
 
+struct WindowClosed {
+    CapsuleId capsule;
+    std::vector<LeaseId> open;
+    bool more = false;
+};
+
+struct ClaimsRefused {
+    std::vector<std::uint64_t> leases;
+};
+
 /// The last words before the daemon cuts a connection.
 struct Closing {
     Error error;
@@ -334,7 +363,7 @@ struct Closing {
 
 using PacketMessage =
     std::variant<Error, Done, HelloReply, PublishReply, AttachReply, ListReply, StatusReply, GroupReply, LeaseEvent,
-                 Ended, Retired, Watched, ProducerLost, SegmentsGone, Closing>;
+                 Ended, Retired, Watched, ProducerLost, SegmentsGone, WindowClosed, ClaimsRefused, Closing>;
 
 struct Packet {
     std::uint64_t request_id = 0;  ///< 0: an event

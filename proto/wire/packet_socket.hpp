@@ -1,13 +1,17 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <vector>
+
+#include <sys/socket.h>
+#include <sys/uio.h>
 
 #include "libhurray/base/result.hpp"
 #include "libhurray/base/unique_fd.hpp"
 
-/// One packet in, one packet out, on a SOCK_SEQPACKET Unix socket, with the descriptors that belong to it.
+/// Packets in, packets out, on a SOCK_SEQPACKET Unix socket, each with the descriptors that belong to it.
 namespace hurray::wire {
 
 /// What came out of the socket.
@@ -36,6 +40,37 @@ struct Received {
 /// `fds_missing`, and `is_left` in the queue until somebody reads it away, which may take as long as closing its descriptors.
 [[nodiscard]] Result<Received> receive_packet_without_fds(int socket, std::span<std::byte> buffer);
 
+/// Reads several packets in one system call: what is there, and no more than fits.
+///
+/// Each packet has room of its own for the longest there is and for the most descriptors, so whether something was cut off is
+/// said of each by itself. The kernel installs the descriptors of all of them before the first can be looked at: who reads
+/// `most` needs free ones for that many packets. Memory is touched as far as it is used.
+class BurstReader {
+  public:
+    /// `capacity`: the most packets of one read, above 0.
+    explicit BurstReader(std::size_t capacity);
+    ~BurstReader();
+    BurstReader(const BurstReader&) = delete;
+    BurstReader& operator=(const BurstReader&) = delete;
+
+    /// Up to `most` packets, from 1 to capacity(), of a socket from which nobody else reads. If there is none, one entry says why,
+    /// as receive_packet does; a signal does not end it once something was read. `End` is the last entry, with the descriptors of
+    /// whatever came behind it. Valid until the next read.
+    /// Fails: as receive_packet.
+    [[nodiscard]] Result<std::span<Received>> read(int socket, std::size_t most);
+    /// The bytes of entry `index`. Valid until the next read.
+    [[nodiscard]] std::span<std::byte> bytes(std::size_t index) noexcept;
+
+    [[nodiscard]] std::size_t capacity() const noexcept { return received_.size(); }
+
+  private:
+    const std::unique_ptr<std::byte[]> packets_;
+    const std::unique_ptr<std::byte[]> control_;
+    std::vector<iovec> parts_;
+    std::vector<mmsghdr> messages_;
+    std::vector<Received> received_;
+};
+
 enum class Sent : std::uint8_t {
     Done,
     WouldBlock,       ///< the peer's queue is full: wait for writability and send the same again
@@ -56,9 +91,14 @@ struct SentRun {
     Sent what = Sent::Done;  ///< what became of the next one; Done: there is none
 };
 
-/// Sends one packet after the other, all without descriptors, in one system call where the kernel allows it. At most
-/// kMaxRun of them; otherwise as send_packet.
-inline constexpr std::size_t kMaxRun = 16;
-[[nodiscard]] Result<SentRun> send_packets(int socket, std::span<const std::span<const std::byte>> packets);
+/// One of several packets, with loans of its descriptors.
+struct Parcel {
+    std::span<const std::byte> bytes;
+    std::span<const int> fds = {};
+};
+
+/// Sends one packet after the other, up to kMaxRun in one system call where the kernel allows it; otherwise as send_packet.
+inline constexpr std::size_t kMaxRun = 64;
+[[nodiscard]] Result<SentRun> send_packets(int socket, std::span<const Parcel> packets);
 
 }  // namespace hurray::wire

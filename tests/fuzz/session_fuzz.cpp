@@ -111,6 +111,10 @@ wire::Id16 id16(std::uint8_t number) {
 /// What a client can know from its packets alone, checked.
 class Witness {
   public:
+    /// Capsules of which somebody claims to hold leases: what their producers are told rests on that word, and proves nothing.
+    using Claimed = std::set<wire::CapsuleId>;
+    explicit Witness(const Claimed& claimed) noexcept : claimed_(claimed) {}
+
     /// Who it is.
     void is(std::uint32_t uid) {
         self_ = {uid, uid, 0, uid == 0, {}, groups_of(uid)};
@@ -199,6 +203,9 @@ class Witness {
         }
     }
     void see_event(const wire::LeaseEvent& event) {
+        if (claimed_.contains(event.capsule)) {
+            return;
+        }
         Capsule& capsule = capsules_[event.capsule];
         if (event.what == wire::LeaseEvent::What::Opened) {
             HURRAY_CHECK(!capsule.ended.contains(event.lease));
@@ -213,13 +220,18 @@ class Witness {
     }
     void see_event(const wire::Ended& event) {
         const Capsule& capsule = capsules_[event.capsule];
-        HURRAY_CHECK(capsule.open.empty());
-        HURRAY_CHECK(event.reusable == (!capsule.lost && !capsule.immutable));
+        HURRAY_CHECK(capsule.open.empty() || claimed_.contains(event.capsule));
+        HURRAY_CHECK(event.reusable == (!capsule.lost && !capsule.immutable) || claimed_.contains(event.capsule));
         capsules_.erase(event.capsule);  // its id may be published anew
     }
     void see_event(const wire::Retired& event) { HURRAY_CHECK(!std::exchange(capsules_[event.capsule].retired, true)); }
     void see_event(const wire::Watched&) {}
     void see_event(const wire::ProducerLost&) {}
+    void see_event(const wire::WindowClosed& event) {
+        const Capsule& capsule = capsules_[event.capsule];
+        HURRAY_CHECK(claimed_.contains(event.capsule) || event.open.size() == capsule.open.size());
+    }
+    void see_event(const wire::ClaimsRefused&) {}
     void see_event(const wire::Closing&) { closing_ = true; }
     template <class Reply>
     void see_event(const Reply&) {}  // without a request: decode_packet has refused it
@@ -229,6 +241,7 @@ class Witness {
     std::multiset<std::uint64_t> requests_;                         ///< without a reply so far
     hurrayd::Identity self_;
     std::map<wire::CapsuleId, Capsule> capsules_;
+    const Claimed& claimed_;
     std::map<std::uint64_t, std::pair<wire::Id16, bool>>
         publishing_;                                   ///< by request: capsule, and whether it is immutable
     std::map<std::uint64_t, wire::Attach> attaching_;  ///< by request
@@ -255,6 +268,9 @@ class World : private hurrayd::Outbound::Listener {
                 check();
             }
         }
+        registry_.close_window(out_);
+        settle();
+        check();
         HURRAY_CHECK(registry_.totals() == hurrayd::Registry::Totals{});
         HURRAY_CHECK(segments_.size() == 0);
         HURRAY_CHECK(open_descriptors() == base_descriptors_);
@@ -262,6 +278,8 @@ class World : private hurrayd::Outbound::Listener {
 
   private:
     struct Peer {
+        explicit Peer(const Witness::Claimed& claimed) : witness(claimed) {}
+
         hurrayd::Dispatcher::Peer daemons;  ///< what the daemon knows of it
         wire::Id16 session;
         UniqueFd daemon_end;
@@ -282,7 +300,7 @@ class World : private hurrayd::Outbound::Listener {
 
     void take_step(Script& script) {
         const std::uint8_t step = script.byte();
-        const std::size_t what = step % 18U;
+        const std::size_t what = step % 19U;
         auto& slot = peers_.at(script.below(kPeers));
         if (!slot) {
             connect(slot, script);
@@ -326,7 +344,7 @@ class World : private hurrayd::Outbound::Listener {
             case 11:
                 return send(peer, wire::Unwatch{script.byte() % 4U}, script);
             case 12:
-                return step / 18U % 4 == 3 ? manage_memory(peer, script) : send(peer, wire::StatusRequest{}, script);
+                return step / 19U % 4 == 3 ? manage_memory(peer, script) : send(peer, wire::StatusRequest{}, script);
             case 13:
                 return read(peer, 1U + script.byte());
             case 14:
@@ -336,6 +354,8 @@ class World : private hurrayd::Outbound::Listener {
                 const std::uint8_t how = script.byte();
                 return send(peer, wire::Group{how % 4U, static_cast<wire::Group::Action>(1 + how / 4 % 3)}, script);
             }
+            case 18:
+                return claim(peer, script);
             default:
                 return pass_time(script);
         }
@@ -344,7 +364,7 @@ class World : private hurrayd::Outbound::Listener {
     void connect(std::unique_ptr<Peer>& slot, Script& script) {
         std::array<int, 2> ends{};
         HURRAY_CHECK(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) == 0);
-        slot = std::make_unique<Peer>();
+        slot = std::make_unique<Peer>(claimed_);
         slot->daemon_end = UniqueFd(ends[0]);
         slot->own_end = UniqueFd(ends[1]);
         const std::uint8_t how = script.byte();
@@ -365,7 +385,11 @@ class World : private hurrayd::Outbound::Listener {
             }
         }
         if (how / 8 % 8 != 0) {
-            send(*slot, wire::Hello{1, 1, "fuzz", slot->session, {}, how / 4 % 2 != 0}, script);
+            std::optional<wire::Id16> last_instance;
+            if (how / 8 % 8 < 4) {
+                last_instance = id16(how / 8 % 2 == 0 ? 1 : 2);  // of this life or of another one
+            }
+            send(*slot, wire::Hello{1, 1, "fuzz", slot->session, last_instance, how / 4 % 2 != 0}, script);
         }
     }
 
@@ -405,6 +429,10 @@ class World : private hurrayd::Outbound::Listener {
         if (kind % 4 == 3) {
             const std::uint8_t access = script.byte();
             publish.access = {kGroups.at(access % kGroups.size()), kModes.at(access / 4U % kModes.size())};
+        }
+        if (kind >= 96 && kind < 128) {  // offered again
+            publish.version = kFirstVersion - 16 + script.byte() % 20U;
+            publish.retired = kind % 3 == 0;
         }
         std::vector<std::size_t> kinds;
         if (kind % 4 != 0) {
@@ -449,6 +477,17 @@ class World : private hurrayd::Outbound::Listener {
             timeout_ms = time % 4 == 1 ? 0U : time;
         }
         send(peer, std::move(attach), script, {}, timeout_ms);
+    }
+
+    void claim(Peer& peer, Script& script) {
+        wire::Claims claims;
+        const std::uint8_t how = script.byte();
+        for (std::size_t count = 1U + how % 3; count-- > 0;) {
+            const wire::CapsuleId of = capsule(script);
+            claims.claims.push_back(
+                {of, 1U + script.byte() % 32U, static_cast<wire::Claims::State>(1 + script.byte() % 2)});
+        }
+        return how / 4 % 16 == 0 ? send(peer, wire::ResumeDone{}, script) : send(peer, std::move(claims), script);
     }
 
     wire::CapsuleId capsule(Script& script) {
@@ -531,6 +570,11 @@ class World : private hurrayd::Outbound::Listener {
         }
         if (const auto* drop = decoded ? std::get_if<wire::Drop>(&decoded->message) : nullptr) {
             peer.witness.drops(decoded->request_id, drop->segments);
+        }
+        if (const auto* claims = decoded ? std::get_if<wire::Claims>(&decoded->message) : nullptr) {
+            for (const wire::Claims::Claim& claim : claims->claims) {
+                claimed_.insert(claim.capsule);
+            }
         }
         const bool is_over = !dispatcher_.handle(peer.daemons, packet, received, now_ms_, out_).has_value();
         received.fds.clear();
@@ -629,6 +673,7 @@ class World : private hurrayd::Outbound::Listener {
                 }
             }
             registry_.continue_announcements(out_);
+            registry_.continue_window_close(out_);
             outbound_.deliver(out_);
             while (!broken_.empty()) {
                 const SessionNumber number = broken_.back();
@@ -654,7 +699,8 @@ class World : private hurrayd::Outbound::Listener {
     hurrayd::Closer closer_{[](std::uint64_t) {}};
     hurrayd::SegmentTable segments_{closer_};
     hurrayd::DescriptorBudget budget_{segments_, closer_};
-    hurrayd::Registry registry_{kFirstVersion, {.bytes = 256 * 1024, .all_bytes = 512 * 1024}};
+    hurrayd::Registry registry_{
+        kFirstVersion, {.bytes = 256 * 1024, .all_bytes = 512 * 1024}, hurrayd::Registry::kDefaultMode, 1000};
     hurrayd::Outbound outbound_{segments_,
                                 *this,
                                 {.packets = 24,
@@ -664,6 +710,7 @@ class World : private hurrayd::Outbound::Listener {
                                  .unread_fds = 256}};
     hurrayd::Dispatcher dispatcher_{registry_, segments_, budget_, id16(1), 0};
     hurrayd::Outbox out_;
+    Witness::Claimed claimed_;
     std::array<std::unique_ptr<Peer>, kPeers> peers_;
     std::vector<SessionNumber> broken_;
     std::set<std::pair<std::uint32_t, wire::Id16>> ended_sessions_;

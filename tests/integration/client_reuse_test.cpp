@@ -412,7 +412,7 @@ TEST_F(Reuse, ViewInTheProducerKeepsItsMemory) {
 }
 
 TEST_F(Reuse, MemoryOfALostConnectionIsNotUsedAgain) {
-    Client client = connect();
+    Client client = connect_once();
     client.withdraw(publish(client, "", 1 << 18, 1).capsule);
     publish(client, "a", 1 << 18, 1);
     Allocation before = client.allocate<std::uint32_t>({1 << 18});

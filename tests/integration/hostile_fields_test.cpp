@@ -127,7 +127,11 @@ Request hello() {
              {"session", bytes(4, kId),
               std::vector<Value>{{"missing", "", kInvalid, "hello.session", {"16", "0"}}} +
                   bad_ids(4, "hello.session", itself)},
-             {"last_instance", "", {{"set", bytes(5, kId), Errc::Unsupported, "hello.last_instance"}}},
+             {"last_instance",
+              "",
+              {{"set", bytes(5, kId)},
+               {"empty", bytes(5, "")},
+               {"15 bytes", bytes(5, kId.substr(1)), kInvalid, "hello.last_instance", {"16", "15"}}}},
              {"keeps_segments", "", {{"set", number(6, 1)}, {"any number", number(6, UINT64_MAX)}}}}};
 }
 
@@ -232,8 +236,11 @@ Request publish() {
           {{"0", number(10, 0)},
            {"that is not open", number(10, 77), Errc::NotFound, "publish.group", {"77"}},
            {"the highest", number(10, UINT64_MAX), Errc::NotFound, "publish.group", {"18446744073709551615"}}}},
-         {"version", "", {{"set", number(11, 1), Errc::Unsupported, "publish.version"}}},
-         {"retired", "", {{"set", number(12, 1), Errc::Unsupported, "publish.retired"}}},
+         {"version",
+          "",
+          {{"above the highest", number(11, UINT64_MAX), kInvalid, "publish.version", {"18446744073709551615"}},
+           {"in a group", number(11, 1) + number(10, 77), kInvalid, "publish.group"}}},
+         {"retired", "", {{"without its version", number(12, 1), kInvalid, "publish.retired"}}},
          {"taken_by", "", {{"set", message(13, ProtoBytes()), Errc::Unsupported, "publish.taken_by"}}}},
         {},
         true};
@@ -260,7 +267,7 @@ Request attach() {
          {"version",
           "",
           {{"of the future", number(4, UINT64_MAX), Errc::NotFound, "attach.name"},
-           {"of the past", number(4, 1), Errc::NotFound, "attach.version"},
+           {"of the past", number(4, 1), Errc::NotFound, "attach.name"},
            {"beside newer_than", number(4, 17) + number(5, 18), kInvalid, "attach.newer_than", {"17", "18"}}}},
          {"newer_than", "", {{"the highest", number(5, UINT64_MAX), Errc::NotFound, "attach.name"}}},
          {"last_seen", "", {{"the highest", number(6, UINT64_MAX), Errc::NotFound, "attach.name"}}},
@@ -276,6 +283,35 @@ std::string many_numbers(std::uint64_t count) {
         packed += number(1, each);
     }
     return packed;
+}
+
+Request claims() {
+    constexpr Errc kInvalid = Errc::InvalidArgument;
+    const auto claim = [](const std::string& id, std::uint64_t lease, std::uint64_t state) {
+        return message(1, ProtoBytes()
+                              .add(id.empty() ? "" : message(1, ProtoBytes().number(1, 1).add(id)))
+                              .number(2, lease)
+                              .number(3, state));
+    };
+    const std::string id = bytes(2, kId);
+    std::string many;
+    for (std::uint64_t lease = 1; lease <= 1024; ++lease) {
+        many += claim(id, lease, 2);
+    }
+    return {"claims",
+            26,
+            {{"claim",
+              claim(id, 7, 1),
+              {{"missing", "", kInvalid, "claims.claim"},
+               {"released", claim(id, 7, 2)},
+               {"confirmed", claim(id, 7, 3), Errc::Unsupported, "claims.claim[0].state"},
+               {"unknown state", claim(id, 7, 4), kInvalid, "claims.claim[0].state", {"4"}},
+               {"no state", claim(id, 7, 0), kInvalid, "claims.claim[0].state", {"0"}},
+               {"no capsule", claim("", 7, 1), kInvalid, "claims.claim[0].capsule.id", {"16", "0"}},
+               {"short id", claim(bytes(2, "x"), 7, 1), kInvalid, "claims.claim[0].capsule.id", {"16", "1"}},
+               {"lease 0", claim(id, 7, 1) + claim(id, 0, 1), kInvalid, "claims.claim[1].lease", {"0"}},
+               {"1024", many},
+               {"1025", many + claim(id, 7, 1), kInvalid, "claims.claim", {"1024"}}}}}};
 }
 
 std::vector<Request> all_requests() {
@@ -370,8 +406,8 @@ std::vector<Request> all_requests() {
             {"unknown", number(2, 4), kInvalid, "group.action", {"4"}},
             {"the highest", number(2, UINT64_MAX), kInvalid, "group.action"}}}}},
         not_yet("confirm", 24),
-        not_yet("claims", 26),
-        not_yet("resume_done", 27),
+        claims(),
+        {"resume_done", 27, {{"unknown", "", {{"a field", number(1, 1)}}}}},
     };
 }
 
@@ -450,8 +486,8 @@ TEST_P(HostileFields, MissingOutOfRangeOrAtItsLimit) {
 
 TEST_P(HostileFields, SentTwiceTheLastOneCounts) {
     for (const Field& field : request.fields) {
-        const bool is_list =
-            field.name == "segments" || field.name == "placements" || field.name == "lease" || field.name == "segment";
+        const bool is_list = field.name == "segments" || field.name == "placements" || field.name == "lease" ||
+                             field.name == "segment" || field.name == "claim";
         if (is_list && request.name != "attach") {
             continue;
         }

@@ -55,6 +55,8 @@ std::string describe(const wire::Packet& packet) {
         std::string operator()(const wire::Watched& e) { return "Watched " + std::to_string(static_cast<int>(e.what)); }
         std::string operator()(const wire::ProducerLost&) { return "ProducerLost"; }
         std::string operator()(const wire::SegmentsGone&) { return "SegmentsGone"; }
+        std::string operator()(const wire::WindowClosed&) { return "WindowClosed"; }
+        std::string operator()(const wire::ClaimsRefused&) { return "ClaimsRefused"; }
         std::string operator()(const wire::Closing& c) {
             return "Closing " + std::to_string(static_cast<int>(c.error.code)) + ": " + c.error.message;
         }

@@ -71,6 +71,7 @@ hurray::Client connect(const Look& look) {
     hurray::ConnectOptions options;
     options.address = look.socket;
     options.client_name = "hurrayctl";
+    options.reconnects = false;
     return hurray::Client::connect(std::move(options));
 }
 

@@ -1,7 +1,7 @@
 import builtins
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, NamedTuple, SupportsIndex
 
@@ -153,6 +153,7 @@ class Client:
         copy: bool = False,
         immutable: bool = False,
         group: Group | None = None,
+        access: Access | tuple[int, str | int | None] | int | None = None,
         on_release: Callable[[Event], object] | None = None,
         on_open: Callable[[Event], object] | None = None,
     ) -> Publication: ...
@@ -170,6 +171,16 @@ class Client:
         on_release: Callable[[Event], object] | None = None,
         on_open: Callable[[Event], object] | None = None,
     ) -> Publication: ...
+    def publish_many(
+        self,
+        arrays: Mapping[str, npt.ArrayLike],
+        *,
+        copy: bool = False,
+        group: Group | None = None,
+        access: Access | tuple[int, str | int | None] | int | None = None,
+        on_release: Callable[[Event], object] | None = None,
+        on_open: Callable[[Event], object] | None = None,
+    ) -> dict[str, Publication]: ...
     def withdraw(self, what: Publication | Capsule | Tensor | str) -> None: ...
     def attach(
         self,
@@ -181,6 +192,9 @@ class Client:
         immutable_only: bool = False,
         allow_unsealed: bool = False,
     ) -> Tensor: ...
+    def attach_many(
+        self, what: Iterable[str | Capsule | Publication], *, timeout: float | None = 0.0
+    ) -> builtins.list[Tensor]: ...
     def list(self, pattern: str = "") -> builtins.list[Capsule]: ...
     def watch(self, pattern: str = "", callback: Callable[[Event], object] | None = None) -> Watch: ...
     def status(self) -> dict[str, Any]: ...
@@ -192,6 +206,11 @@ class Client:
     def __exit__(self, *exc: object) -> None: ...
 
 def connect(
-    address: str | os.PathLike[str] | None = None, *, timeout: float | None = 0.0, name: str | None = None
+    address: str | os.PathLike[str] | None = None,
+    *,
+    timeout: float | None = 0.0,
+    name: str | None = None,
+    reconnect: float | None = None,
+    on_connection: Callable[[str], object] | None = None,
 ) -> Client: ...
 def hold(stop: threading.Event | None = None) -> None: ...

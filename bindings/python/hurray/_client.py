@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import json
 import math
 import operator
@@ -78,14 +79,18 @@ class Capsule(NamedTuple):
     unsealed: bool = False
 
 
-def connect(address=None, *, timeout=0.0, name=None) -> Client:
+def connect(address=None, *, timeout=0.0, name=None, reconnect=None, on_connection=None) -> Client:
     """Connect to the daemon.
 
     Without `address` (the path of its socket): $HURRAY_SOCKET, else the user's own daemon, else the system's. `timeout`
     says how many seconds to keep trying while no daemon listens: 0 tries once, None for ever. `name` is a label that
     people see in the daemon's listings.
+
+    When the daemon is restarted, the client reconnects and brings back what was published and attached; `reconnect` says for how many
+    seconds it tries each time: None for ever, 0 not at all. `on_connection`, if given, is called on a thread of the client's with "away",
+    then "back", or with "lost" when it is over.
     """
-    return Client(address, timeout=timeout, name=name)
+    return Client(address, timeout=timeout, name=name, reconnect=reconnect, on_connection=on_connection)
 
 
 def hold(stop=None) -> None:
@@ -319,24 +324,27 @@ class Watch:
 class Client:
     """One connection to the daemon. Any thread may use it at any time. A context manager: leaving it closes it."""
 
-    def __init__(self, address=None, *, timeout=0.0, name=None):
+    def __init__(self, address=None, *, timeout=0.0, name=None, reconnect=None, on_connection=None):
         self._watches: weakref.WeakSet[Watch] = weakref.WeakSet()
         self._publications: weakref.WeakSet[_PublicationState] = weakref.WeakSet()
         self._lock = threading.RLock()  # of the two sets; a finalizer may close the client at any allocation
         self._gone = threading.Event()  # closed, or the connection has ended
         this = weakref.ref(self)
 
-        def on_connection(status):
+        def on_change(state):
             client = this()
-            if client is not None and status != 0:
+            if client is not None and state == "lost":
                 client._wake_all()
+            if on_connection is not None:
+                on_connection(state)
 
         if address is not None:
             address = _text("address", os.fspath(address))
             if not address:
                 raise InvalidArgumentError("address is empty: give the path of the daemon's socket, or None to look for it")
         name = None if name is None else _text("name", name)
-        self._core = _hurray.Client(address, name, _milliseconds(timeout), on_connection)
+        reconnect_ms = _milliseconds(reconnect)
+        self._core = _hurray.Client(address, name, _milliseconds(timeout), reconnect_ms, on_change)
 
     # -- Producing ----------------------------------------------------------------------------------------------------
 
@@ -373,6 +381,8 @@ class Client:
             with client.group() as group:
                 for name, array in model.items():
                     client.publish(name, array, group=group)
+
+        `publish_many` does the same for arrays that are all there.
         """
         return Group(self)
 
@@ -395,36 +405,22 @@ class Client:
         `on_release(event)` is called each time a consumer lets go, `on_open(event)` each time one attaches, on a thread
         of the client's; exceptions in them go to sys.unraisablehook.
         """
-        name = None if name is None else _text("name", name)
-        array = np.asanyarray(array)
-        _arrays.element_type_of(array.dtype)  # the first thing to be told about, copied or not
         state = _PublicationState(on_release, on_open)
-        tell_opened = on_open is not None
-        number = self._group_number(group)
+        name = None if name is None else _text("name", name)
+        array, dense, allocation = _laid_out(array, copy)
+        number, wanted = self._number_of(group), (on_open is not None, on_release is not None)
         readers = access_numbers(access)
-        if copy:
-            array, dense = _arrays.compact(array)
+        if allocation is None:
             address = _arrays.address_of(array)
             published = self._core.publish_copy(
-                name, dense, address, array.nbytes, state.on_event, tell_opened, number, readers, immutable
+                name, dense, address, array.nbytes, state.on_event, wanted, number, readers, immutable
             )
         elif immutable:
             raise InvalidArgumentError("immutable=True is for copy=True; else say it to client.allocate()")
         else:
-            allocation = _arrays.allocation_of(array)
-            if allocation is None:
-                raise InvalidArgumentError(
-                    "the array is not in shared memory: fill an array from client.allocate() instead, or pass copy=True"
-                )
-            if allocation.published:
-                raise InvalidArgumentError("the array's memory was published before, which works once: pass copy=True")
-            dense = _arrays.lies_in(array, allocation)
-            try:
-                published = self._core.publish(name, dense, allocation, state.on_event, tell_opened, number, readers)
-            finally:
-                if allocation.read_only:  # also where an immutable one was sealed and then refused
-                    _arrays.make_read_only(array, allocation)
-        return self._published(name, state, group, published)
+            with _showing_what_is_sealed([(array, allocation)]):
+                published = self._core.publish(name, dense, allocation, state.on_event, wanted, number, readers)
+        return self._published(name, array, allocation, state, published, group)
 
     def publish_fds(
         self,
@@ -469,18 +465,50 @@ class Client:
             fds,
             None if placements is None else [(int(segment), int(offset)) for segment, offset in placements],
             state.on_event,
-            on_open is not None,
-            self._group_number(group),
+            (on_open is not None, on_release is not None),
+            self._number_of(group),
             access_numbers(access),
         )
-        return self._published(name, state, group, published)
+        return self._published(name, None, None, state, published, group)
 
-    def _group_number(self, group) -> int:
+    def publish_many(self, arrays, *, copy=False, group=None, access=None, on_release=None, on_open=None) -> dict[str, Publication]:
+        """Publish a whole model, all of it at once or not at all, in a small part of the time that `publish` of each takes.
+
+        `arrays` maps names to arrays, at most 4,096; see `publish` for what they may be, and for the rest. Without a `group` they
+        are a group of their own: consumers see all of them at once when this returns, and none of them if it raises. With one
+        of this client's they are there once that is committed; abort it if this raises. Arrays of `allocate` may have been
+        taken by a call that raises: they stay readable, and can be published with `copy=True`.
+        """
+        if group is None:
+            with self.group() as group:
+                return self.publish_many(
+                    arrays, copy=copy, group=group, access=access, on_release=on_release, on_open=on_open
+                )
+        number = self._number_of(group)
+        batch, items = [], []
+        for name, array in arrays.items():
+            state = _PublicationState(on_release, on_open)
+            array, dense, allocation = _laid_out(array, copy)
+            address = _arrays.address_of(array) if allocation is None else 0
+            batch.append((name, array, allocation, state))
+            items.append(_hurray.ToPublish(_text("name", name), dense, allocation, address, array.nbytes, state.on_event))
+        with _showing_what_is_sealed([(array, allocation) for _, array, allocation, _ in batch]):
+            published = self._core.publish_many(
+                items, (on_open is not None, on_release is not None), number, access_numbers(access)
+            )
+        return {
+            name: self._published(name, array, allocation, state, told, group)
+            for (name, array, allocation, state), told in zip(batch, published, strict=True)
+        }
+
+    def _number_of(self, group) -> int:
         if group is not None and group._client is not self:
             raise InvalidArgumentError("the group is another client's")
         return 0 if group is None else group._use()
 
-    def _published(self, name, state, group, published) -> Publication:
+    def _published(self, name, array, allocation, state, published, group) -> Publication:
+        if allocation is not None:
+            _arrays.make_read_only(array, allocation)
         with self._lock:
             self._publications.add(state)
         publication = Publication(self, name, state, *published)
@@ -530,6 +558,18 @@ class Client:
             bool(immutable_only),
             bool(allow_unsealed),
         )
+
+    def attach_many(self, what, *, timeout=0.0) -> list[_hurray.Tensor]:
+        """Attach several published tensors, all of them or none, in a small part of the time that `attach` of each takes.
+
+        `what` are names, Capsules and Publications, each as for `attach`; the tensors come in that order. `timeout` is for
+        all of them together. What is raised names the first that could not be had; none is held then.
+        """
+        wanted = []
+        for one in what:
+            capsule = getattr(one, "capsule", None)
+            wanted.append((_text("name", one) if capsule is None else None, capsule))
+        return self._core.attach_many(wanted, _milliseconds(timeout))
 
     # -- Looking around -----------------------------------------------------------------------------------------------
 
@@ -608,6 +648,34 @@ class Client:
         if self.closed:
             raise ClosedError("the client is closed")
         raise ConnectionLostError("the connection to the daemon has ended")
+
+
+@contextlib.contextmanager
+def _showing_what_is_sealed(arrays):
+    """Turns arrays of immutable allocations read-only that were sealed and then refused."""
+    try:
+        yield
+    except BaseException:
+        for array, allocation in arrays:
+            if allocation is not None and allocation.read_only:
+                _arrays.make_read_only(array, allocation)
+        raise
+
+
+def _laid_out(array, copy):
+    """The array that is published, how it lies, and its allocation; None if it is copied."""
+    array = np.asanyarray(array)
+    _arrays.element_type_of(array.dtype)  # the first thing to be told about, copied or not
+    if copy:
+        return *_arrays.compact(array), None
+    allocation = _arrays.allocation_of(array)
+    if allocation is None:
+        raise InvalidArgumentError(
+            "the array is not in shared memory: fill an array from client.allocate() instead, or pass copy=True"
+        )
+    if allocation.published:
+        raise InvalidArgumentError("the array's memory was published before, which works once: pass copy=True")
+    return array, _arrays.lies_in(array, allocation), allocation
 
 
 def _event(kind, capsule, version, remaining, name) -> Event:

@@ -25,6 +25,8 @@ class ClientState;
 struct CallbackContext {
     ClientState* owner;
     nb::object callable;  // (kind, status, capsule, version, remaining, flags, name); null once cleared
+    /// Of a publication whose leases interest nobody: then no consumer's release has to wait for the interpreter.
+    bool end_only = false;
 };
 
 /// The handle of a connection, and the Python objects that it may call. Everything but `handle` is touched with the GIL
@@ -36,7 +38,7 @@ class ClientState {
   public:
     static std::shared_ptr<ClientState> make();
 
-    CallbackContext* add(nb::object callable);
+    CallbackContext* add(nb::object callable, bool end_only = false);
     /// The context may not be used any more by the library. Null is fine.
     void remove(CallbackContext* context);
 
@@ -98,22 +100,35 @@ using Access = std::optional<std::pair<std::uint32_t, std::uint32_t>>;  // gid, 
 class Client {
   public:
     Client(const std::optional<std::string>& address, const std::optional<std::string>& client_name,
-           std::int64_t timeout_ms, nb::object on_connection);
+           std::int64_t timeout_ms, std::int64_t reconnect_ms, nb::object on_connection);
 
     void close();
     [[nodiscard]] bool closed() const { return state_ == nullptr; }
     [[nodiscard]] std::unique_ptr<Allocation> allocate(std::uint64_t byte_size, bool zeroed, const Access& access,
                                                        bool immutable);
+    /// `wanted`: whether to tell `on_event` of leases that open, and of those that end; of the capsule's end it is told anyway.
     Published publish(const std::optional<std::string>& name, const Dense& dense, Allocation& allocation,
-                      nb::object on_event, bool tell_opened, std::uint64_t group, const Access& access);
+                      nb::object on_event, std::pair<bool, bool> wanted, std::uint64_t group, const Access& access);
     Published publish_copy(const std::optional<std::string>& name, const Dense& dense, std::uintptr_t address,
-                           std::uint64_t byte_size, nb::object on_event, bool tell_opened, std::uint64_t group,
-                           const Access& access, bool immutable);
+                           std::uint64_t byte_size, nb::object on_event, std::pair<bool, bool> wanted,
+                           std::uint64_t group, const Access& access, bool immutable);
+    /// One of several.
+    struct ToPublish {
+        std::optional<std::string> name;
+        Dense dense;
+        Allocation* allocation;  ///< else address and size of what is copied
+        std::uintptr_t address;
+        std::uint64_t byte_size;
+        nb::object on_event;  ///< or None
+    };
+    /// All of them, or some, and then it throws: `group` is to be aborted.
+    std::vector<Published> publish_many(const std::vector<ToPublish>& items, std::pair<bool, bool> wanted,
+                                        std::uint64_t group, const Access& access);
     /// Memory that the caller has made: `placements` are the descriptor and the offset of each buffer; none: buffer i begins fds[i].
     Published publish_fds(const std::optional<std::string>& name, const nb::bytes& descriptor,
                           const std::vector<std::int32_t>& fds,
                           const std::optional<std::vector<std::pair<std::uint32_t, std::uint64_t>>>& placements,
-                          nb::object on_event, bool tell_opened, std::uint64_t group, const Access& access);
+                          nb::object on_event, std::pair<bool, bool> wanted, std::uint64_t group, const Access& access);
     [[nodiscard]] std::uint64_t begin_group();
     void end_group(std::uint64_t group, bool commit);
     /// Of a capsule that this client has published and that has not ended; 0 while it is staged.
@@ -123,6 +138,10 @@ class Client {
                                                  const std::optional<std::string>& capsule, std::uint64_t version,
                                                  std::uint64_t newer_than, std::int64_t timeout_ms, bool immutable_only,
                                                  bool allow_unsealed);
+    /// Of each, name or capsule.
+    [[nodiscard]] std::vector<std::unique_ptr<Tensor>> attach_many(
+        const std::vector<std::pair<std::optional<std::string>, std::optional<std::string>>>& what,
+        std::int64_t timeout_ms);
     [[nodiscard]] nb::list list(const std::string& pattern);
     std::uint64_t watch(const std::string& pattern, nb::object callable);
     void unwatch(std::uint64_t watch);

@@ -93,7 +93,7 @@ TEST_F(SegmentPoolTest, SegmentHasOneAccessForLife) {
                 auto block = pool->take(length, rule);
                 ASSERT_TRUE(block);
                 ProducerSegment& segment = (*block)->segment();
-                segment.is_known = true;
+                segment.known_in = 1;
                 EXPECT_EQ(segment.access, rule);
                 EXPECT_EQ(known.emplace(segment.number, rule).second, round == 0);
                 EXPECT_EQ(known.at(segment.number), rule);
@@ -430,7 +430,7 @@ TEST_F(SegmentPoolTest, ImmutableBlockHasASegmentOfItsOwnAndIsNeverUsedAgain) {
     EXPECT_EQ(block->segment().kind, wire::Memory::Immutable);
     EXPECT_EQ(block->length(), kPage);
     EXPECT_EQ(books->reserved.at(block->segment().number), kPage);
-    block->segment().is_known = true;
+    block->segment().known_in = 1;
     const std::uint64_t number = block->segment().number;
     block.reset();
     EXPECT_EQ(books->forgotten, Numbers{number});

@@ -31,6 +31,11 @@ inline wire::Id16 id16(std::uint8_t n) {
 
 class RegistryTest : public testing::Test {
   protected:
+    RegistryTest() = default;
+    /// One whose life opens with a resume window.
+    explicit RegistryTest(std::uint64_t window_end_ms)
+        : registry(kFirstVersion, {}, Registry::kDefaultMode, window_end_ms) {}
+
     Registry registry{kFirstVersion};
     Outbox out;
     std::uint64_t next_session = 1;
@@ -164,6 +169,20 @@ class RegistryTest : public testing::Test {
                 return "ProducerLost(" + capsule_text(e.capsule) + ")";
             }
             std::string operator()(const wire::SegmentsGone&) { return "SegmentsGone"; }
+            std::string operator()(const wire::WindowClosed& e) {
+                std::string open;
+                for (const wire::LeaseId& lease : e.open) {
+                    open += " " + std::to_string(lease.lease);
+                }
+                return "WindowClosed(" + capsule_text(e.capsule) + open + (e.more ? " more)" : ")");
+            }
+            std::string operator()(const wire::ClaimsRefused& e) {
+                std::string leases;
+                for (const std::uint64_t lease : e.leases) {
+                    leases += (leases.empty() ? "" : " ") + std::to_string(lease);
+                }
+                return "ClaimsRefused(" + leases + ")";
+            }
             std::string operator()(const wire::Closing&) { return "Closing"; }
         };
         return std::visit(Visitor{}, packet.message) +

@@ -180,6 +180,13 @@ TEST(CodecPacketTest, TheSmallPacketsArriveAsTheyWereSent) {
     EXPECT_EQ(there_and_back(0, Retired{kCapsule}).capsule, kCapsule);
     EXPECT_EQ(there_and_back(0, ProducerLost{kCapsule}).capsule, kCapsule);
     EXPECT_EQ(there_and_back(0, SegmentsGone{{1, UINT64_MAX}}).segments, (std::vector<std::uint64_t>{1, UINT64_MAX}));
+    EXPECT_EQ(there_and_back(0, ClaimsRefused{{1, UINT64_MAX}}).leases, (std::vector<std::uint64_t>{1, UINT64_MAX}));
+    const LeaseId lease{7, kCapsule.id, UINT64_MAX};
+    const auto window = there_and_back(0, WindowClosed{kCapsule, {lease, lease}, true});
+    EXPECT_EQ(window.capsule, kCapsule);
+    EXPECT_EQ(window.open, (std::vector<LeaseId>{lease, lease}));
+    EXPECT_TRUE(window.more);
+    EXPECT_FALSE(there_and_back(0, WindowClosed{kCapsule, {}, false}).more);
     const auto ended = there_and_back(0, Ended{kCapsule, true});
     EXPECT_EQ(ended.capsule, kCapsule);
     EXPECT_TRUE(ended.reusable);
@@ -399,8 +406,11 @@ INSTANTIATE_TEST_SUITE_P(
             "an event came with the id"},
         Bad{"DescriptorsNobodyAskedFor", hello_reply, [](auto&) {}, "", "2 descriptors came with a message", 2},
         Bad{"DescriptorsWithAnEvent", watched, [](auto&) {}, "", "1 descriptors came with a message", 1},
-        Bad{"WindowClosed", event, [](auto& p) { p.mutable_window_closed(); }, "window_closed", "not supported yet", 0,
-            Errc::Unsupported},
+        Bad{"WindowClosedOfNoCapsule", event, [](auto& p) { p.mutable_window_closed(); }, "window_closed.capsule.id",
+            "16 bytes, not 0"},
+        Bad{"WindowClosedWithAShortHash", event,
+            [](auto& p) { p.mutable_window_closed()->add_open()->set_session_hash("x"); },
+            "window_closed.open[0].session_hash", "16 bytes, not 1"},
         Bad{"ErrorThatIsNone", reply, [](auto& p) { p.mutable_error(); }, "error.status", "status 0 is no failure"},
         Bad{"ClosingWithAPositiveStatus", event, [](auto& p) { p.mutable_closing()->set_status(5); }, "closing.status",
             "status 5 is no failure"}),

@@ -230,6 +230,19 @@ TEST(CodecRequestTest, TheSmallRequestsArriveAsTheyWereSent) {
     EXPECT_EQ(std::get<Reserve>(reserve.message).reservation, UINT64_MAX);
     EXPECT_EQ(std::get<Reserve>(reserve.message).bytes, 4096U);
     EXPECT_EQ(std::get<Unreserve>(there_and_back({2, std::nullopt, Unreserve{4}}).message).reservation, 4U);
+    const auto claims = std::get<Claims>(
+        there_and_back({2, std::nullopt,
+                        Claims{{{capsule, 1, Claims::State::Held}, {capsule, UINT64_MAX, Claims::State::Released}}}})
+            .message);
+    ASSERT_EQ(claims.claims.size(), 2U);
+    EXPECT_EQ(claims.claims[0].capsule, capsule);
+    EXPECT_EQ(claims.claims[0].state, Claims::State::Held);
+    EXPECT_EQ(claims.claims[1].lease, UINT64_MAX);
+    EXPECT_EQ(claims.claims[1].state, Claims::State::Released);
+    EXPECT_TRUE(std::holds_alternative<ResumeDone>(there_and_back({2, std::nullopt, ResumeDone{}}).message));
+    const auto hello =
+        std::get<Hello>(there_and_back({2, std::nullopt, Hello{1, 1, "", id_of(kId), id_of(kId), false}}).message);
+    EXPECT_EQ(hello.last_instance, id_of(kId));
     EXPECT_EQ(std::get<Drop>(there_and_back({2, std::nullopt, Drop{{0, 5}}}).message).segments,
               (std::vector<std::uint64_t>{0, 5}));
     EXPECT_EQ(std::get<Forget>(there_and_back({2, std::nullopt, Forget{{0, 5}}}).message).segments,
@@ -363,6 +376,13 @@ TEST(BadRequestCases, StartFromGoodRequests) {
 
 pb::Request bare() { return with_id(7); }
 
+void claim_in(pb::Request& request, std::uint64_t lease, pb::Claims::State state) {
+    pb::Claims::Claim* claim = request.mutable_claims()->add_claim();
+    claim->mutable_capsule()->set_id(kId);
+    claim->set_lease(lease);
+    claim->set_state(state);
+}
+
 const auto name_of_case = [](const auto& info) { return std::string(info.param.name); };
 
 INSTANTIATE_TEST_SUITE_P(
@@ -384,8 +404,8 @@ INSTANTIATE_TEST_SUITE_P(
                           Errc::InvalidArgument, "hello.client_name", "not UTF-8: byte 0xFF at position 1"},
                       Bad{"ClientNameWithEscape", hello, [](auto& r) { r.mutable_hello()->set_client_name("\x1b[2J"); },
                           Errc::InvalidArgument, "hello.client_name", "U+001B"},
-                      Bad{"LastInstance", hello, [](auto& r) { r.mutable_hello()->set_last_instance(kId); },
-                          Errc::Unsupported, "hello.last_instance", "hello.last_instance is not supported yet"},
+                      Bad{"LastInstanceTooShort", hello, [](auto& r) { r.mutable_hello()->set_last_instance("x"); },
+                          Errc::InvalidArgument, "hello.last_instance", "16 bytes, not 1"},
                       Bad{"WithADescriptor", hello, [](auto&) {}, Errc::InvalidArgument, "hello",
                           "hello carries no descriptors, but 1 came", 1}),
     name_of_case);
@@ -453,6 +473,49 @@ INSTANTIATE_TEST_SUITE_P(
     name_of_case);
 
 INSTANTIATE_TEST_SUITE_P(
+    OfferedAgain, BadRequestTest,
+    ::testing::Values(Bad{"VersionTooHigh", publish, [](auto& r) { r.mutable_publish()->set_version(kMaxVersion + 1); },
+                          Errc::InvalidArgument, "publish.version", "9223372036854775808 is above 9223372036854775807",
+                          1},
+                      Bad{"RetiredWithoutItsVersion", publish, [](auto& r) { r.mutable_publish()->set_retired(true); },
+                          Errc::InvalidArgument, "publish.retired", "only a capsule that is offered again", 1},
+                      Bad{"InAGroup", publish,
+                          [](auto& r) {
+                              r.mutable_publish()->set_version(1);
+                              r.mutable_publish()->set_group(1);
+                          },
+                          Errc::InvalidArgument, "publish.group", "is in no group", 1},
+                      Bad{"WithoutADescriptor", publish,
+                          [](auto& r) {
+                              r.mutable_publish()->set_version(1);
+                              r.mutable_publish()->mutable_segments(0)->set_carries_fd(false);
+                              r.mutable_publish()->mutable_segments(1)->set_carries_fd(false);
+                          },
+                          Errc::InvalidArgument, "publish.segments[0].carries_fd", "descriptor of each", 0}),
+    name_of_case);
+
+INSTANTIATE_TEST_SUITE_P(
+    Claims, BadRequestTest,
+    ::testing::Values(Bad{"OfNothing", bare, [](auto& r) { r.mutable_claims(); }, Errc::InvalidArgument, "claims.claim",
+                          "no lease is named"},
+                      Bad{"WithoutACapsule", bare, [](auto& r) { r.mutable_claims()->add_claim()->set_lease(1); },
+                          Errc::InvalidArgument, "claims.claim[0].capsule.id", "16 bytes, not 0"},
+                      Bad{"OfLeaseZero", bare, [](auto& r) { claim_in(r, 0, pb::Claims::HELD); }, Errc::InvalidArgument,
+                          "claims.claim[0].lease", "start at 1"},
+                      Bad{"WithoutAState", bare, [](auto& r) { claim_in(r, 1, pb::Claims::STATE_INVALID); },
+                          Errc::InvalidArgument, "claims.claim[0].state", "state 0 is not known"},
+                      Bad{"Confirmed", bare, [](auto& r) { claim_in(r, 1, pb::Claims::CONFIRMED); }, Errc::Unsupported,
+                          "claims.claim[0].state", "not supported yet"},
+                      Bad{"TooMany", bare,
+                          [](auto& r) {
+                              for (std::size_t i = 0; i <= kMaxClaims; ++i) {
+                                  claim_in(r, 1 + i, pb::Claims::RELEASED);
+                              }
+                          },
+                          Errc::InvalidArgument, "claims.claim", "more than 1024 claims"}),
+    name_of_case);
+
+INSTANTIATE_TEST_SUITE_P(
     PublishNotYet, BadRequestTest,
     ::testing::Values(
         Bad{"Retain", publish, [](auto& r) { r.mutable_publish()->set_retain(1); }, Errc::Unsupported, "publish.retain",
@@ -461,10 +524,6 @@ INSTANTIATE_TEST_SUITE_P(
             "not supported yet", 1},
         Bad{"LingerOfZero", publish, [](auto& r) { r.mutable_publish()->set_linger_ms(0); }, Errc::Unsupported,
             "publish.linger_ms", "not supported yet", 1},
-        Bad{"Version", publish, [](auto& r) { r.mutable_publish()->set_version(1); }, Errc::Unsupported,
-            "publish.version", "not supported yet", 1},
-        Bad{"Retired", publish, [](auto& r) { r.mutable_publish()->set_retired(true); }, Errc::Unsupported,
-            "publish.retired", "not supported yet", 1},
         Bad{"TakenBy", publish, [](auto& r) { r.mutable_publish()->mutable_taken_by(); }, Errc::Unsupported,
             "publish.taken_by", "not supported yet", 1},
         Bad{"GpuLegacy", publish, [](auto& r) { r.mutable_publish()->mutable_segments(1)->set_memory(pb::GPU_LEGACY); },
@@ -581,10 +640,8 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(NotYet, BadRequestTest,
                          ::testing::Values(Bad{"Confirm", bare, [](auto& r) { r.mutable_confirm(); }, Errc::Unsupported,
                                                "confirm", "not supported yet"},
-                                           Bad{"Claims", bare, [](auto& r) { r.mutable_claims(); }, Errc::Unsupported,
-                                               "claims", "not supported yet"},
-                                           Bad{"ResumeDone", bare, [](auto& r) { r.mutable_resume_done(); },
-                                               Errc::Unsupported, "resume_done", "not supported yet"}),
+                                           Bad{"ConfirmAgain", bare, [](auto& r) { r.mutable_confirm(); },
+                                               Errc::Unsupported, "confirm", "not supported yet"}),
                          name_of_case);
 
 }  // namespace

@@ -1,0 +1,366 @@
+#include <algorithm>
+#include <utility>
+
+#include "daemon/registry.hpp"
+#include "libhurray/base/check.hpp"
+
+// The resume window: what clients bring back of the daemon's life before. Each function that follows a rule of the protocol's
+// chapter "Over the daemon's death" says which.
+
+namespace hurrayd {
+namespace {
+
+using hurray::Errc;
+using hurray::Error;
+
+/// Names whose highest version is remembered while the window is open, each by itself. Of those beyond, the highest of all is.
+constexpr std::size_t kMostKnownNames = 65'536;
+/// Claims and capsules that are dealt with at a time when the window has ended: each may set off a packet, so this keeps everybody
+/// else waiting for about half a millisecond.
+constexpr std::size_t kWindowPiece = 256;
+
+Error refusal(Errc code, std::string field, std::string message) {
+    return {code, std::move(message), std::move(field)};
+}
+
+}  // namespace
+
+std::uint64_t Registry::window_left_ms(std::uint64_t now_ms) const noexcept {
+    return window_end_ms_ && *window_end_ms_ > now_ms ? *window_end_ms_ - now_ms : 0;
+}
+
+/// Whether a capsule with that version can't come any more. In the window one of before can.
+bool Registry::is_past(std::uint64_t version) const noexcept {
+    return version < next_version_ && !(is_window_open() && version < first_version_);
+}
+
+std::uint64_t Registry::highest_known(const std::string& name) const {
+    const auto known = known_versions_.find(name);
+    return std::max(known_of_all_, known != known_versions_.end() ? known->second : 0);
+}
+
+void Registry::note_known(const std::string& name, std::uint64_t version) {
+    if (!is_window_open() || name.empty()) {
+        return;
+    }
+    const auto known = known_versions_.find(name);
+    if (known != known_versions_.end()) {
+        known->second = std::max(known->second, version);
+    } else if (known_versions_.size() < kMostKnownNames) {
+        known_versions_.emplace(name, version);
+    } else {
+        known_of_all_ = std::max(known_of_all_, version);
+    }
+}
+
+// ---- Capsules that are offered again --------------------------------------------------------------------------------
+
+void Registry::offer_again(Session& producer, std::uint64_t request_id, Publication publication, Outbox& out) {
+    const wire::Publish& offer = publication.request;
+    const wire::CapsuleId id{producer.identity.uid, offer.capsule};
+    const auto refuse = [&](Error error) { refuse_publish(producer, request_id, publication, std::move(error), out); };
+
+    if (const auto known = capsules_.find(id); known != capsules_.end()) {
+        if (!is_repeated(producer, offer, known->second)) {
+            refuse(refusal(Errc::AlreadyExists, "publish.capsule", "a capsule with this id is here already"));
+            return;
+        }
+        drop_brought(publication, out);
+        out.send(producer.number, request_id, wire::PublishReply{known->second.version});
+        return;
+    }
+    if (!is_window_open()) {
+        refuse(refusal(Errc::Closed, "publish.version",
+                       "the resume window is over, so no capsule of a former life is taken any more"));
+        return;
+    }
+    if (auto checked = check_name(producer, offer.name); !checked) {
+        refuse(std::move(checked.error()));
+        return;
+    }
+    const auto access = access_for(producer, offer);
+    if (!access) {
+        refuse(access.error());
+        return;
+    }
+    if (const auto name = names_.find(offer.name);
+        name != names_.end() && name->second.versions.contains(offer.version)) {
+        refuse(refusal(Errc::AlreadyExists, "publish.version",
+                       "version " + std::to_string(offer.version) + " of that name is here already"));
+        return;
+    }
+    if (auto checked = check_segments(producer, publication, *access); !checked) {
+        refuse(std::move(checked.error()));
+        return;
+    }
+
+    // From here on nothing is refused. What was replaced or withdrawn does not come back, whoever forgot to say so.
+    const bool is_retired = offer.retired || offer.version < highest_known(offer.name);
+    const std::uint64_t version = offer.version;
+    Capsule& capsule = add(producer, std::move(publication), *access, out);
+    producer.capsules.push_back(capsule);
+    capsules_of_before_.push_back(capsule);
+    next_version_ = std::max(next_version_, version + 1);
+    const std::size_t first = out.packets.size();
+    put_on_shelf(capsule, version);
+    if (is_retired) {
+        capsule.retired = true;
+    } else {
+        make_current(capsule, out);
+    }
+    out.send_after(first, producer.number, request_id, wire::PublishReply{version});
+    match_claims(capsule, out);
+    if (!is_retired) {
+        serve_waiters(capsule, out);
+        tell_watchers(2, out);  // the end of the version before, and this one
+    }
+}
+
+// ---- Claims ---------------------------------------------------------------------------------------------------------
+
+void Registry::claim(SessionNumber from, std::uint64_t request_id, const wire::Claims& claims, Outbox& out) {
+    Session& consumer = session(from);
+    const std::size_t first = out.packets.size();
+    wire::ClaimsRefused refused;
+    std::size_t kept = 0;
+    for (const wire::Claims::Claim& claim : claims.claims) {
+        if (claim.state == wire::Claims::State::Released) {
+            kept += claim_released(consumer, claim.capsule, claim.lease, out) == Claimed::Kept ? 1 : 0;
+        } else if (claim_held(consumer, claim.capsule, claim.lease, out) == Claimed::Refused) {
+            refused.leases.push_back(claim.lease);
+        }
+    }
+    if (!refused.leases.empty()) {
+        out.send(from, 0, std::move(refused));
+    }
+    answer_releases(consumer, request_id, kept, first, out);
+}
+
+/// A claim never yields a descriptor, so it reveals nothing. Of a capsule that its session may not see it waits as for an absent one.
+Registry::Claimed Registry::claim_held(Session& consumer, const wire::CapsuleId& id, std::uint64_t number,
+                                       Outbox& out) {
+    if (const auto held = consumer.leases.find(number); held != consumer.leases.end()) {
+        return held->second.capsule->id == id ? Claimed::Done : Claimed::Refused;
+    }
+    if (const auto claimed = consumer.claimed.find(number); claimed != consumer.claimed.end()) {
+        const bool is_same = claimed->second == id && !claims_.at(id).at(lease_id(consumer, number)).released;
+        return is_same ? Claimed::Kept : Claimed::Refused;
+    }
+    if (!is_window_open() || !consumer.identity.resumes || consumer.waiting_leases.contains(number)) {
+        return Claimed::Refused;
+    }
+    consumer.used_leases.insert_up_to(number);  // clients count upwards
+    if (const auto known = capsules_.find(id);
+        known != capsules_.end() && known->second.group == nullptr && sees(consumer, known->second)) {
+        open_claimed(consumer, number, known->second, out);
+        return Claimed::Done;
+    }
+    keep_claim(consumer, id, number, {consumer.number}, out);
+    return Claimed::Kept;
+}
+
+/// Done: its producer was told, or nobody is to be told.
+Registry::Claimed Registry::claim_released(Session& consumer, const wire::CapsuleId& id, std::uint64_t number,
+                                           Outbox& out) {
+    if (const auto held = consumer.leases.find(number); held != consumer.leases.end()) {
+        close_lease(held->second, wire::LeaseEvent::What::Released, out);
+        return Claimed::Done;
+    }
+    if (consumer.claimed.contains(number)) {
+        return release_claimed(consumer, number) ? Claimed::Kept : Claimed::Done;
+    }
+    if (!is_window_open() || !consumer.identity.resumes || consumer.waiting_leases.contains(number)) {
+        return Claimed::Done;
+    }
+    consumer.used_leases.insert_up_to(number);
+    if (const auto known = capsules_.find(id); known != capsules_.end() && known->second.group == nullptr) {
+        if (const Session* told = live_producer(known->second)) {
+            out.send(told->number, 0,
+                     wire::LeaseEvent{id, lease_id(consumer, number), wire::LeaseEvent::What::Released,
+                                      known->second.open_leases});
+            return Claimed::Done;
+        }
+    }
+    keep_claim(consumer, id, number, {consumer.number, true, last_answer_ + 1}, out);
+    return Claimed::Kept;
+}
+
+/// The lease is an ordinary one from now on. Its producer knows of it since the life that granted it.
+void Registry::open_claimed(Session& consumer, std::uint64_t number, Capsule& capsule, Outbox& out) {
+    book_lease(consumer, number, capsule);
+    if (live_producer(capsule) == nullptr) {  // came back, and left again
+        out.send(consumer.number, 0, wire::ProducerLost{capsule.id});
+    }
+}
+
+void Registry::keep_claim(Session& consumer, const wire::CapsuleId& id, std::uint64_t number, const Claim& claim,
+                          Outbox& out) {
+    const auto [kept, fresh] = claims_[id].emplace(lease_id(consumer, number), claim);
+    if (fresh) {
+        ++count(consumer.identity.uid).claims;
+    } else {  // what an earlier connection of this session gave back, and nobody has been told of: now this one speaks for it
+        settle(kept->second.answer, out.packets.size(), out);
+        kept->second = claim;
+    }
+    consumer.claimed.emplace(number, id);
+}
+
+Registry::Claims::iterator Registry::drop_claim(Claims& claims, Claims::iterator claim) {
+    const std::uint32_t uid = claim->first.uid;
+    if (const auto claimer = sessions_.find(claim->second.session.value); claimer != sessions_.end()) {
+        claimer->second.claimed.erase(claim->first.lease);
+    }
+    const auto next = claims.erase(claim);
+    --count(uid).claims;
+    forget_if_zero(uid);
+    return next;
+}
+
+/// A claimed lease is given back: its producer is told when its capsule is here. False: nothing is to be waited for, there is no such
+/// claim, or it was given back before.
+bool Registry::release_claimed(Session& consumer, std::uint64_t number) {
+    const auto claimed = consumer.claimed.find(number);
+    if (claimed == consumer.claimed.end()) {
+        return false;
+    }
+    Claim& claim = claims_.at(claimed->second).at(lease_id(consumer, number));
+    if (claim.released) {
+        return false;
+    }
+    claim.released = true;
+    claim.answer = last_answer_ + 1;
+    return true;
+}
+
+/// The claims of a capsule that has come back.
+void Registry::match_claims(Capsule& capsule, Outbox& out) {
+    const auto found = claims_.find(capsule.id);
+    if (found == claims_.end()) {
+        return;
+    }
+    Claims& claims = found->second;
+    for (auto at = claims.begin(); at != claims.end();) {
+        const auto [lease, claim] = *at;
+        if (claim.released) {
+            const std::size_t told = out.packets.size();
+            out.send(capsule.producer->number, 0,
+                     wire::LeaseEvent{capsule.id, lease, wire::LeaseEvent::What::Released, capsule.open_leases});
+            at = drop_claim(claims, at);
+            settle(claim.answer, told, out);
+            continue;
+        }
+        Session& consumer = session(claim.session);
+        if (!sees(consumer, capsule)) {
+            ++at;  // for them it is absent
+            continue;
+        }
+        at = drop_claim(claims, at);
+        open_claimed(consumer, lease.lease, capsule, out);
+    }
+    if (claims.empty()) {
+        claims_.erase(found);
+    }
+}
+
+/// The answer to a request that gave leases back, after the packets from index `after` on: now, or once the `kept` ones of them, whose
+/// claims wait for `last_answer_ + 1`, are passed on.
+void Registry::answer_releases(const Session& consumer, std::uint64_t request_id, std::size_t kept, std::size_t after,
+                               Outbox& out) {
+    if (kept == 0) {
+        out.send_after(after, consumer.number, request_id, wire::Done{});
+        return;
+    }
+    answers_.emplace(++last_answer_, Answer{consumer.number, request_id, kept});
+}
+
+/// One release that `answer` waits for was passed on.
+void Registry::settle(std::uint64_t answer, std::size_t after, Outbox& out) {
+    const auto waiting = answers_.find(answer);
+    HURRAY_CHECK(waiting != answers_.end());
+    if (--waiting->second.left != 0) {
+        return;
+    }
+    const auto asker = sessions_.find(waiting->second.to.value);
+    if (asker != sessions_.end() && !asker->second.is_ending) {
+        out.send_after(after, asker->second.number, waiting->second.request_id, wire::Done{});
+    }
+    answers_.erase(waiting);
+}
+
+// ---- The window's end -----------------------------------------------------------------------------------------------
+
+void Registry::close_window(Outbox& out) {
+    if (!is_window_open()) {
+        return;
+    }
+    window_end_ms_.reset();
+    window_rest_ = true;
+    known_versions_ = {};
+    known_of_all_ = 0;
+    continue_window_close(out);
+}
+
+void Registry::continue_window_close(Outbox& out) {
+    if (!window_rest_) {
+        return;
+    }
+    std::size_t budget = kWindowPiece;
+    for (; !claims_.empty(); claims_.erase(claims_.begin())) {
+        auto& [id, claims] = *claims_.begin();
+        for (auto at = claims.begin(); at != claims.end(); --budget) {
+            if (budget == 0) {
+                return;
+            }
+            const Claim claim = at->second;
+            at = drop_claim(claims, at);
+            if (claim.released) {
+                settle(claim.answer, out.packets.size(), out);
+            } else {
+                out.send(claim.session, 0, wire::ProducerLost{id});
+            }
+        }
+    }
+    for (; !capsules_of_before_.empty(); --budget) {
+        if (budget == 0) {
+            return;
+        }
+        Capsule& capsule = capsules_of_before_.front();
+        capsules_of_before_.pop_front();
+        if (live_producer(capsule) != nullptr) {
+            tell_window_closed(capsule, out);
+        }
+        end_if_unused(capsule, out);
+    }
+    // Whoever waits for exactly a version of before waits in vain.
+    for (; !exact_waiters_.empty() && is_past(exact_waiters_.begin()->first); --budget) {
+        if (budget == 0) {
+            return;
+        }
+        Waiter& waiter = *exact_waiters_.begin()->second;
+        out.send(waiter.session->number, waiter.request_id, refuse_past(waiter.attach));
+        remove_waiter(waiter);
+    }
+    // Whoever compares with what it saw before has now been shown all that has come back.
+    for (; !owed_ends_.empty(); --budget) {
+        if (budget == 0) {
+            return;
+        }
+        Watch& watch = owed_ends_.front();
+        owed_ends_.pop_front();
+        out.send(watch.session->number, 0, wire::Watched{watch.number, wire::Watched::What::SnapshotEnd, {}, {}, 0});
+    }
+    window_rest_ = false;
+}
+
+void Registry::tell_window_closed(const Capsule& capsule, Outbox& out) {
+    wire::WindowClosed list{capsule.id, {}, false};
+    for (const Lease& lease : capsule.leases) {
+        if (list.open.size() == wire::kMaxOpenLeases) {
+            out.send(capsule.producer->number, 0, wire::WindowClosed{capsule.id, std::exchange(list.open, {}), true});
+        }
+        list.open.push_back(lease_id(*lease.holder, lease.number));
+    }
+    out.send(capsule.producer->number, 0, std::move(list));
+}
+
+}  // namespace hurrayd
