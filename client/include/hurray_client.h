@@ -163,6 +163,19 @@ typedef struct HurrayConnectOptions {
     void *context;                   /* of both */
 } HurrayConnectOptions;
 
+/* When the daemon goes away (its death, an upgrade), the client tries to reach it again, with pauses of up to a second, and brings back what it
+ * had: capsules under their versions, leases, watches (those get one GAP, and the differences). The program is told by two CONNECTION events:
+ * HURRAY_ERR_CONNECTION_LOST with HURRAY_EVENT_FLAG_AWAY, then HURRAY_OK. In between:
+ *
+ * - what is mapped stays readable and is still held, releases are told later, memory can be allocated and written;
+ * - an attach that may wait goes on waiting within its timeout; a publish that was under way is repeated until it is answered, one that
+ *   begins waits for as long as its timeout_ms says; a withdrawal of an own capsule takes effect when the daemon is back;
+ * - all else fails with HURRAY_ERR_CONNECTION_LOST, a group that is open is gone, what was staged in it ends.
+ *
+ * If reconnect_ms passes, or with HURRAY_CONNECT_NO_RECONNECT, the end is final: a CONNECTION event without that flag, ENDED of each capsule (not
+ * reusable), HURRAY_ERR_CONNECTION_LOST from each call and each lease's state. If the daemon was there all the time and has cut this client off,
+ * its leases are lost and its capsules have ended, but it can go on with new ones. */
+
 /* Connects to the daemon and agrees on a protocol version.
  *
  * Without an address: $HURRAY_SOCKET if set; else $XDG_RUNTIME_DIR/hurray/hurrayd.sock; else /run/hurray/hurrayd.sock. Only

@@ -218,8 +218,8 @@ TEST_F(Batch, AGroupOfAThousandArrivesCompleteAndInOrder) {
 
 // case A8
 TEST_F(Batch, HundredThousandTensorsOfGroupsAreAttachedInOneConsumerWithFewMappings) {
-    const std::size_t kGroups = kIsSanitized ? 2 : 25;
-    constexpr std::size_t kMembers = 4000;
+    constexpr std::size_t kGroups = kIsThreadSanitized ? 1 : kIsSanitized ? 2 : 25;
+    constexpr std::size_t kMembers = kIsThreadSanitized ? 500 : 4000;
     Client producer = connect();
     Client consumer = connect();
     std::vector<AttachItem> wanted;
@@ -239,7 +239,9 @@ TEST_F(Batch, HundredThousandTensorsOfGroupsAreAttachedInOneConsumerWithFewMappi
     }
     const std::size_t before = count_mappings();
     std::vector<Tensor> attached = consumer.attach_many(wanted);
-    EXPECT_LT(count_mappings(), before + 1000);
+    if (!kIsThreadSanitized) {  // which maps shadows of its own
+        EXPECT_LT(count_mappings(), before + 1000);
+    }
     ASSERT_EQ(attached.size(), kGroups * kMembers);
     for (std::size_t i = 0; i < attached.size(); ++i) {
         ASSERT_EQ(attached[i].elements<std::uint32_t>()[i / kMembers % 1024], i);
@@ -390,6 +392,7 @@ TEST_F(Batch, DaemonKilledInTheMiddleEndsIt) {
         DaemonProcess daemon;
         ConnectOptions options;
         options.address = daemon.socket_path();
+        options.reconnects = false;
         Client producer = Client::connect(options);
         Client consumer = Client::connect(options);
         std::vector<Publication> model = tensors(producer, 600, 1 << 12);
@@ -408,6 +411,36 @@ TEST_F(Batch, DaemonKilledInTheMiddleEndsIt) {
         EXPECT_TRUE(attached == HURRAY_ERR_NOT_FOUND || attached == HURRAY_ERR_CONNECTION_LOST) << attached;
         for (const Publication& one : model) {
             ASSERT_TRUE(one.status == HURRAY_OK || one.status == HURRAY_ERR_CONNECTION_LOST) << one.status;
+        }
+    }
+}
+
+TEST_F(Batch, DaemonKilledAndStartedAgainInTheMiddleIsNotNoticed) {
+    for (int round = 0; round < rounds(5); ++round) {
+        DaemonProcess daemon;
+        ConnectOptions options;
+        options.address = daemon.socket_path();
+        Client producer = Client::connect(options);
+        Client consumer = Client::connect(options);
+        std::vector<Publication> model = tensors(producer, 600, 1 << 12);
+        std::vector<AttachItem> wanted;
+        for (Publication& one : model) {
+            one.options.timeout = kWatchdog;
+            wanted.push_back({one.name, {.timeout = kWatchdog}});
+        }
+        std::vector<Tensor> attached;
+        std::thread working([&] {
+            producer.publish_many(model);
+            attached = consumer.attach_many(wanted);
+        });
+        std::this_thread::sleep_for(
+            std::chrono::microseconds(100 * (round + 1)));  // another place each time; any is right
+        daemon.end(SIGKILL);
+        daemon.start();  // here, since it ends with the thread that started it
+        working.join();
+        ASSERT_EQ(attached.size(), 600U);
+        for (std::size_t i = 0; i < attached.size(); ++i) {
+            EXPECT_EQ(attached[i].name(), model[i].name);
         }
     }
 }

@@ -1,5 +1,13 @@
+#include <algorithm>
 #include <array>
+#include <atomic>
+#include <condition_variable>
 #include <fstream>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <random>
+#include <set>
 #include <span>
 #include <string>
 #include <thread>
@@ -22,6 +30,8 @@ namespace hurray::test {
 namespace {
 
 using testing::ElementsAre;
+
+std::uint32_t first_word(const Tensor& tensor) { return tensor.elements<std::uint32_t>()[0]; }
 
 class Resume : public ClientTest {
   protected:
@@ -61,7 +71,7 @@ class Resume : public ClientTest {
         return options;
     }
 
-    static std::uint32_t first_of(const Tensor& tensor) { return tensor.elements<std::uint32_t>()[0]; }
+    static std::uint32_t first_of(const Tensor& tensor) { return first_word(tensor); }
 
     /// Cuts the connection of a client in this process, as the daemon or a bug may: its end of the socket is shut down.
     static void cut(const std::string& daemons_path) {
@@ -424,6 +434,154 @@ TEST_F(Resume, ManyDeathsInARowLoseNothing) {
     EXPECT_EQ(log.count(HURRAY_EVENT_LEASE_RELEASED), opened);
     EXPECT_EQ(log.count(HURRAY_EVENT_LEASE_LOST), 0U);
     EXPECT_EQ(log.count(HURRAY_EVENT_ENDED), opened);
+}
+
+/// Publishes, replaces and withdraws for as long as it is to, and keeps account of what it is told of each capsule.
+class BusyProducer {
+  public:
+    BusyProducer(Client client, std::uint32_t number) : client_(std::move(client)), number_(number) {}
+
+    void run(const std::atomic<bool>& stop) {
+        for (std::uint32_t count = 1; !stop; ++count) {
+            const std::string name = "busy/" + std::to_string(number_) + "/" + std::to_string(count % 4);
+            const std::uint32_t stamp = number_ << 24U | count;
+            PublishOptions options;
+            options.timeout = kWatchdog;
+            options.tell_opened = true;
+            options.on_event = [this, stamp](const Event& event) { note(stamp, event); };
+            const std::uint64_t elements = count % 3 == 0 ? 40'000 : 100;  // with a segment of its own, and in an arena
+            Allocation allocation = client_.allocate<std::uint32_t>({elements});
+            std::ranges::fill(allocation.elements<std::uint32_t>(), stamp);
+            const CapsuleInfo info = client_.publish(name, std::move(allocation), std::move(options));
+            ++published_;
+            if (count % 5 == 0) {
+                client_.withdraw(info.capsule);
+            }
+        }
+    }
+
+    /// Once nobody holds anything: retires what is left, and waits until each capsule has ended, once.
+    void finish() {
+        for (int i = 0; i < 4; ++i) {
+            const std::string name = "busy/" + std::to_string(number_) + "/" + std::to_string(i);
+            for (const CapsuleInfo& left : client_.list(name)) {
+                client_.withdraw(left.capsule);
+            }
+        }
+        std::unique_lock lock(mutex_);
+        EXPECT_TRUE(changed_.wait_for(lock, kWatchdog, [this] { return ended_ == published_; }))
+            << ended_ << " of " << published_;
+        for (const auto& [stamp, open] : open_) {
+            EXPECT_EQ(open, 0) << "of the capsule with the stamp " << stamp;
+        }
+    }
+
+    [[nodiscard]] std::uint64_t opened() const { return opened_; }
+    [[nodiscard]] std::uint64_t closed() const { return closed_; }
+
+  private:
+    void note(std::uint32_t stamp, const Event& event) {
+        const std::lock_guard lock(mutex_);
+        switch (event.kind) {
+            case HURRAY_EVENT_LEASE_OPENED:
+                ++opened_;
+                ++open_[stamp];
+                break;
+            case HURRAY_EVENT_LEASE_RELEASED:
+            case HURRAY_EVENT_LEASE_LOST:
+                ++closed_;
+                --open_[stamp];
+                EXPECT_GE(open_[stamp], 0) << "closed more often than opened";
+                break;
+            case HURRAY_EVENT_ENDED:
+                ++ended_;
+                EXPECT_EQ(open_[stamp], 0) << "ended while it is held";
+                EXPECT_TRUE(ended_stamps_.insert(stamp).second) << "ended twice";
+                break;
+            default:
+                ADD_FAILURE() << "event " << event.kind;
+        }
+        changed_.notify_all();
+    }
+
+    Client client_;
+    const std::uint32_t number_;
+    std::uint64_t published_ = 0;
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    std::map<std::uint32_t, int> open_;
+    std::set<std::uint32_t> ended_stamps_;
+    std::uint64_t opened_ = 0;
+    std::uint64_t closed_ = 0;
+    std::uint64_t ended_ = 0;
+};
+
+/// Attaches, holds some for a while, and looks at each again before it lets go: nobody may have written there.
+void consume_busily(Client client, std::uint32_t seed, const std::atomic<bool>& stop) {
+    std::minstd_rand random(seed);
+    struct Held {
+        Tensor tensor;
+        std::uint32_t stamp;
+    };
+    std::vector<Held> held;
+    const auto all_are = [](const Tensor& tensor, std::uint32_t stamp) {
+        return std::ranges::all_of(tensor.elements<std::uint32_t>(), [=](std::uint32_t each) { return each == stamp; });
+    };
+    while (!stop) {
+        const std::string name = "busy/" + std::to_string(1 + random() % 2) + "/" + std::to_string(random() % 4);
+        AttachOptions options;
+        options.timeout = 200ms;
+        const HurrayStatus status = status_of([&] {
+            Tensor tensor = client.attach(name, options);
+            const std::uint32_t stamp = first_word(tensor);
+            EXPECT_TRUE(all_are(tensor, stamp)) << name;
+            held.push_back({std::move(tensor), stamp});
+        });
+        EXPECT_TRUE(status == HURRAY_OK || status == HURRAY_ERR_TIMED_OUT || status == HURRAY_ERR_CONNECTION_LOST)
+            << status;
+        while (held.size() > 8 || (!held.empty() && random() % 3 == 0)) {
+            const std::size_t which = random() % held.size();
+            EXPECT_TRUE(all_are(held[which].tensor, held[which].stamp)) << "written while it was held";
+            held.erase(held.begin() + static_cast<std::ptrdiff_t>(which));
+        }
+    }
+}
+
+TEST_F(Resume, DeathsUnderLoadCloseEachLeaseOnceAndChangeNothingThatIsHeld) {
+    const std::size_t descriptors = count_open_descriptors();
+    {
+        std::atomic<bool> stop{false};
+        BusyProducer one(connect_logged().client, 1);
+        BusyProducer two(connect_logged().client, 2);
+        std::vector<std::thread> threads;
+        threads.emplace_back([&] { one.run(stop); });
+        threads.emplace_back([&] { two.run(stop); });
+        for (std::uint32_t seed = 1; seed <= 3; ++seed) {
+            threads.emplace_back(consume_busily, connect_logged().client, seed, std::cref(stop));
+        }
+        std::minstd_rand random(20261130);
+        for (int death = rounds(20); death > 0; --death) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(random() % 60));  // any moment is right
+            restart_daemon();
+        }
+        std::this_thread::sleep_for(100ms);
+        stop = true;
+        for (std::thread& thread : threads) {
+            thread.join();
+        }
+        one.finish();
+        two.finish();
+        EXPECT_GT(one.opened(), 0U);
+        EXPECT_EQ(one.opened(), one.closed());
+        EXPECT_EQ(two.opened(), two.closed());
+        Client client = connect_logged().client;
+        while (used(client, "capsules") != 0 || used(client, "leases") != 0 || used(client, "claims") != 0) {
+            std::this_thread::yield();
+        }
+    }
+    while (count_open_descriptors() > descriptors) {
+        std::this_thread::yield();
+    }
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <functional>
 #include <numeric>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -240,7 +241,9 @@ TEST_F(SegmentsOfOneAccess, AreRefusedUnderAnotherOneHoweverTheyAreNamed) {
     expect_refused(publish_in(7, -1, own_group(0600)));
     expect_refused(publish_in(7, file.get(), own_group(0600)));
     expect_refused(publish_in(8, file.get(), own_group(0600)));
-    EXPECT_EQ(daemon.open_descriptors(), before);
+    while (daemon.open_descriptors() != before) {  // some are closed on a thread of their own
+        std::this_thread::yield();
+    }
     EXPECT_TRUE(std::holds_alternative<wire::PublishReply>(publish_in(7, -1, own_group(0640))));
     EXPECT_TRUE(std::holds_alternative<wire::PublishReply>(publish_in(9, other.get(), own_group(0600))));
 }

@@ -36,7 +36,7 @@ using Random = std::mt19937_64;
 /// Something is not as it must be: says so and ends the process, with which the whole run fails.
 [[noreturn]] void fail_run(const Part& part, const std::string& why);
 
-/// Publishes `part.rounds` capsules of random sizes, in names and without, alone and in groups; replaces and withdraws them, closes
+/// Publishes `part.rounds` capsules of random sizes and access, in names and without, alone and in groups; replaces and withdraws them, closes
 /// its client and connects again. Holds every event against what it knows, and ends once all its capsules have.
 void run_producer(const Part& part);
 

@@ -2,6 +2,7 @@
 #include <chrono>
 #include <map>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -23,14 +24,17 @@ class Consumer {
     void run() {
         connect();
         while (!tally_.stop) {
-            if (auto tensor = attach_something()) {
-                const Record& record = check_new(*tensor);
+            for (Tensor& tensor : attach_something()) {
+                const Record& record = check_new(tensor);
                 ++tally_.viewed;
                 if (one_in(random_, 3)) {
-                    held_.push_back({std::move(*tensor), &record});
+                    held_.push_back({std::move(tensor), &record});
                 }
             }
-            if (held_.size() > kMostHeld || one_in(random_, 4)) {
+            while (held_.size() > kMostHeld) {
+                let_one_go();
+            }
+            if (one_in(random_, 4)) {
                 let_one_go();
             }
             if (by_caller_) {
@@ -62,41 +66,70 @@ class Consumer {
         client_.emplace(Client::connect(std::move(options)));
     }
 
-    std::optional<Tensor> attach_something() {
+    /// What was there of what it asked for: by name, by id, or several names at a time.
+    std::vector<Tensor> attach_something() {
         producer_ = random_() % ledger_.producers();
-        slot_ = static_cast<std::uint32_t>(random_() % kSlots);
-        AttachOptions options;
-        options.populate = one_in(random_, 8) ? Populate::Yes : Populate::Auto;
-        if (one_in(random_, 8)) {
-            options.timeout = 3ms;
-            options.newer_than = slot_ < kNamedSlots ? newest_[{producer_, slot_}] : 0;
-        }
+        std::vector<Tensor> tensors;
         try {
-            if (slot_ < kNamedSlots) {
-                Tensor tensor = client_->attach(slot_name(producer_, slot_), options);
-                if (tensor.info().version <= options.newer_than) {
-                    fail_run(part_, "version " + std::to_string(tensor.info().version) + " is not newer than " +
-                                        std::to_string(options.newer_than));
-                }
-                newest_[{producer_, slot_}] = tensor.info().version;
-                return tensor;
+            switch (random_() % 8) {
+                case 0:
+                case 1:
+                    attach_by_id(tensors);
+                    break;
+                case 2:
+                    attach_some_names(tensors);
+                    break;
+                default:
+                    attach_by_name(tensors);
             }
-            const std::size_t written = ledger_.size(producer_);
-            if (written == 0) {
-                return std::nullopt;
-            }
-            const Record& recent = ledger_.at(producer_, written - 1 - random_() % std::min<std::size_t>(written, 16));
-            slot_ = recent.slot;
-            Tensor tensor = client_->attach(recent.capsule);
-            if (tensor.info().capsule != recent.capsule) {
-                fail_run(part_, "another capsule came than was asked for");
-            }
-            return tensor;
         } catch (const StatusError& error) {
             if (error.status() != HURRAY_ERR_NOT_FOUND && error.status() != HURRAY_ERR_TIMED_OUT) {
                 throw;
             }
-            return std::nullopt;
+        }
+        return tensors;
+    }
+
+    void attach_by_name(std::vector<Tensor>& tensors) {
+        const auto slot = static_cast<std::uint32_t>(random_() % kNamedSlots);
+        std::uint64_t& newest = newest_[{producer_, slot}];
+        AttachOptions options;
+        options.populate = one_in(random_, 8) ? Populate::Yes : Populate::Auto;
+        if (one_in(random_, 8)) {
+            options.timeout = 3ms;
+            options.newer_than = newest;
+        }
+        tensors.push_back(client_->attach(slot_name(producer_, slot), options));
+        const std::uint64_t version = tensors.back().info().version;
+        if (version <= options.newer_than) {
+            fail_run(part_,
+                     "version " + std::to_string(version) + " is not newer than " + std::to_string(options.newer_than));
+        }
+        newest = version;
+    }
+
+    void attach_by_id(std::vector<Tensor>& tensors) {
+        const std::size_t written = ledger_.size(producer_);
+        if (written == 0) {
+            return;
+        }
+        const Record& recent = ledger_.at(producer_, written - 1 - random_() % std::min<std::size_t>(written, 16));
+        tensors.push_back(client_->attach(recent.capsule));
+        if (tensors.back().info().capsule != recent.capsule) {
+            fail_run(part_, "another capsule came than was asked for");
+        }
+    }
+
+    void attach_some_names(std::vector<Tensor>& tensors) {
+        std::vector<std::string> names(2 + random_() % 3);
+        for (std::string& name : names) {
+            name = slot_name(producer_, static_cast<std::uint32_t>(random_() % kNamedSlots));
+        }
+        tensors = client_->attach_many(names);
+        for (std::size_t i = 0; i < names.size(); ++i) {
+            if (tensors.size() != names.size() || tensors[i].name() != names[i]) {
+                fail_run(part_, "of several names that were asked for, not these came");
+            }
         }
     }
 
@@ -105,9 +138,12 @@ class Consumer {
         if (record == nullptr) {
             fail_run(part_, "a capsule under the name '" + tensor.name() + "' that nobody has published");
         }
-        if (record->slot != slot_ || tensor.name() != slot_name(producer_, slot_)) {
+        if (tensor.name() != slot_name(producer_, record->slot)) {
             fail_run(part_, "a capsule of slot " + std::to_string(record->slot) + " came under the name '" +
                                 tensor.name() + "'");
+        }
+        if (record->mode != 0 && (!tensor.info().access || tensor.info().access->mode != record->mode)) {
+            fail_run(part_, "a capsule of mode " + std::to_string(record->mode) + " has another one");
         }
         check(tensor, *record, "new");
         return *record;
@@ -150,8 +186,7 @@ class Consumer {
     bool by_caller_ = false;
     std::vector<Held> held_;
     std::map<std::pair<std::size_t, std::uint32_t>, std::uint64_t> newest_;
-    std::size_t producer_ = 0;  // what was asked for last
-    std::uint32_t slot_ = 0;
+    std::size_t producer_ = 0;  // whom it asked last
 };
 
 }  // namespace

@@ -19,6 +19,7 @@ struct Record {
     std::uint64_t bytes = 0;
     std::uint64_t stamp = 0;
     std::uint32_t slot = 0;
+    std::uint32_t mode = 0;  ///< of its access; 0: it asked for none
 };
 
 /// How often something happened, in the whole run.

@@ -127,8 +127,8 @@ class Producer {
         connect();
         while (done_ < part_.rounds) {
             wait_for_consumers();
-            if (one_in(random_, 16) && part_.rounds - done_ >= 4) {
-                publish_group();
+            if (one_in(random_, 12) && part_.rounds - done_ >= 4) {
+                one_in(random_, 2) ? publish_group() : publish_many();
             } else {
                 publish_one();
             }
@@ -210,11 +210,38 @@ class Producer {
         if (slot >= kNamedSlots || one_in(random_, 8)) {
             withdraw(slot);  // else it is replaced
         }
-        const Record record = publish(slot, 0);
-        ledger_.append(part_.index, record);
-        slots_[slot] = record.capsule;
+        Offer offer = prepare(slot, 0);
+        offer.record.capsule =
+            client_->publish(offer.one.name, std::move(offer.one.allocation), offer.one.options).capsule;
+        ledger_.append(part_.index, offer.record);
+        slots_[slot] = offer.record.capsule;
         ++tally_.published;
         ++done_;
+    }
+
+    /// Some at a time, each for itself.
+    void publish_many() {
+        std::vector<Record> records;
+        std::vector<Publication> publications;
+        const std::uint32_t first = random_slot();
+        const auto members = static_cast<std::uint32_t>(2 + random_() % 3);
+        for (std::uint32_t i = 0; i < members; ++i) {
+            const std::uint32_t slot = (first + i) % kSlots;
+            if (slot >= kNamedSlots) {
+                withdraw(slot);
+            }
+            Offer offer = prepare(slot, 0);
+            records.push_back(offer.record);
+            publications.push_back(std::move(offer.one));
+        }
+        client_->publish_many(publications);
+        for (std::uint32_t i = 0; i < members; ++i) {
+            records[i].capsule = publications[i].info.capsule;
+            ledger_.append(part_.index, records[i]);
+            slots_[records[i].slot] = records[i].capsule;
+        }
+        tally_.published += members;
+        done_ += members;
     }
 
     void publish_group() {
@@ -224,7 +251,10 @@ class Producer {
         std::vector<Record> records;
         for (std::uint32_t i = 0; i < members; ++i) {
             const std::uint32_t slot = (first + i) % kSlots;
-            records.push_back(publish(slot, group.number()));
+            Offer offer = prepare(slot, group.number());
+            offer.record.capsule =
+                client_->publish(offer.one.name, std::move(offer.one.allocation), offer.one.options).capsule;
+            records.push_back(offer.record);
         }
         if (one_in(random_, 4)) {
             group.abort();
@@ -245,31 +275,41 @@ class Producer {
         done_ += members;
     }
 
-    Record publish(std::uint32_t slot, std::uint64_t group) {
+    /// What is going to be published, all but its capsule's id.
+    struct Offer {
+        Record record;
+        Publication one;
+    };
+
+    Offer prepare(std::uint32_t slot, std::uint64_t group) {
+        static constexpr std::array<std::uint32_t, 4> kModes = {0600, 0640, 0644, 0666};
         Record record;
         record.slot = slot;
         record.bytes = random_size();
         record.stamp = random_();
-        Allocation allocation = allocate(record.bytes);
+        record.mode = one_in(random_, 2) ? 0 : kModes[random_() % kModes.size()];
+        Allocation allocation = allocate(record.bytes, record.mode);
         write_stamp(allocation.buffer(), record.stamp);
         PublishOptions options;
         options.on_event = account_.open();
         options.tell_opened = true;
         options.group = group;
-        record.capsule =
-            client_->publish(slot_name(part_.index, slot), std::move(allocation), std::move(options)).capsule;
-        return record;
+        return {record, {slot_name(part_.index, slot), std::move(allocation), std::move(options)}};
     }
 
-    Allocation allocate(std::uint64_t bytes) {
-        const auto contents = one_in(random_, 2) ? Contents::Zeros : Contents::Whatever;
-        Allocation allocation = client_->allocate<std::uint8_t>({bytes}, {.contents = contents});
+    Allocation allocate(std::uint64_t bytes, std::uint32_t mode) {
+        AllocateOptions options;
+        options.contents = one_in(random_, 2) ? Contents::Zeros : Contents::Whatever;
+        if (mode != 0) {
+            options.access = Access{HURRAY_GID_OWN, mode};
+        }
+        Allocation allocation = client_->allocate<std::uint8_t>({bytes}, options);
         if (one_in(random_, 16)) {  // given back unpublished, written
             write_stamp(allocation.buffer(), random_());
-            allocation = client_->allocate<std::uint8_t>({bytes}, {.contents = contents});
+            allocation = client_->allocate<std::uint8_t>({bytes}, options);
         }
         const std::span<const std::byte> buffer = allocation.buffer();
-        if (contents == Contents::Zeros) {
+        if (options.contents == Contents::Zeros) {
             if (const auto at = find_nonzero(buffer)) {
                 fail_run(part_, "byte " + std::to_string(*at) + " of " + std::to_string(bytes) +
                                     " that were allocated as zeros is not zero");

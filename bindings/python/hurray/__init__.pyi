@@ -133,7 +133,13 @@ class Watch:
 
 class Client:
     def __init__(
-        self, address: str | os.PathLike[str] | None = None, *, timeout: float | None = 0.0, name: str | None = None
+        self,
+        address: str | os.PathLike[str] | None = None,
+        *,
+        timeout: float | None = 0.0,
+        name: str | None = None,
+        reconnect: float | None = None,
+        on_connection: Callable[[str], object] | None = None,
     ) -> None: ...
     def allocate(
         self,
