@@ -102,6 +102,8 @@ class Attaching {
         message.what = terms_.what;
         message.which = terms_.which;
         message.version = terms_.version;
+        message.immutable_only = terms_.immutable_only;
+        message.allow_unsealed = terms_.allow_unsealed;
         if (const auto* name = std::get_if<std::string>(&terms_.what);
             name != nullptr && session_->connection().epoch() > 1) {
             message.last_seen = session_->seen().version_of(*name);
@@ -148,6 +150,11 @@ class Attaching {
         if (!segments_) {
             return fail(std::move(segments_.error()));
         }
+        const bool is_immutable = wire::is_immutable(granted->segments);
+        const bool is_unsealed = wire::is_unsealed(granted->segments);
+        if ((terms_.immutable_only && !is_immutable) || (!terms_.allow_unsealed && is_unsealed)) {
+            return unsound({Errc::Protocol, "its memory is of a kind that was not asked for"});
+        }
         auto ranges = find_buffers(*granted, *segments_, terms_.populate);
         if (!ranges) {
             return fail(std::move(ranges.error()));
@@ -155,6 +162,8 @@ class Attaching {
         Attachment attachment;
         attachment.version = granted->version;
         attachment.access = granted->access;
+        attachment.immutable = is_immutable;
+        attachment.unsealed = is_unsealed;
         for (const BufferRange& range : *ranges) {
             attachment.byte_size += range.size;
         }

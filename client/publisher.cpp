@@ -12,6 +12,7 @@
 #include <sys/random.h>
 
 #include "client/event.hpp"
+#include "client/foreign_memory.hpp"
 #include "libhurray/format/descriptor_reader.hpp"
 #include "libhurray/format/validate.hpp"
 #include "proto/wire/access.hpp"
@@ -84,7 +85,8 @@ class Publisher::Publishing {
         : publisher_(publisher),
           connection_(connection),
           descriptor_(what.descriptor),
-          allocation_(*what.allocation),
+          allocation_(what.allocation),
+          foreign_(what.foreign),
           terms_(*what.terms) {}
     ~Publishing() {
         if (is_booked_) {  // it was never sent, for want of memory
@@ -105,10 +107,13 @@ class Publisher::Publishing {
 
   private:
     [[nodiscard]] Result<void> check() const;
-    void name_segment(std::uint64_t epoch);
+    [[nodiscard]] Result<std::vector<wire::Placement>> take_memory(const BufferTable& table);
+    void name_segments(std::uint64_t epoch);
     void note_answer(const wire::PublishReply& answer);
     void unbook() noexcept {
-        allocation_.is_on_its_way = false;
+        if (allocation_ != nullptr) {
+            allocation_->is_on_its_way = false;
+        }
         is_booked_ = false;
         const std::lock_guard lock(publisher_.mutex_);
         publisher_.capsules_.erase(published_.capsule.id);
@@ -117,11 +122,12 @@ class Publisher::Publishing {
     Publisher& publisher_;
     Connection& connection_;
     const std::span<const std::uint8_t> descriptor_;
-    Allocation& allocation_;
+    Allocation* const allocation_;
+    const Foreign* const foreign_;  ///< where there is no allocation
     const PublishTerms& terms_;
     const Clock::time_point begin_ = Clock::now();
-    std::shared_ptr<Block> block_;  ///< null if it has no byte
-    int fd_ = -1;
+    Blocks blocks_;  ///< none if it has no byte
+    std::vector<int> fds_;
     bool was_sent_before_ = false;  ///< to a daemon that did not answer
     Published published_;
     bool is_booked_ = false;
@@ -132,22 +138,53 @@ Result<void> Publisher::Publishing::check() const {
     if (connection_.in_child()) {
         return fail(forked());
     }
-    if (allocation_.is_on_its_way) {
+    if (allocation_ != nullptr && allocation_->is_on_its_way) {
         return fail_field(Errc::InvalidArgument, "allocation", "is given twice: it can be published once");
     }
-    if (allocation_.maybe_published) {
+    if (allocation_ != nullptr && allocation_->maybe_published) {
         return fail_field(
             Errc::InvalidArgument, "allocation",
             "the allocation may have been published before the connection ended, so somebody may be reading "
             "it: allocate anew");
     }
-    if (terms_.access && terms_.access != allocation_.access()) {
+    if (allocation_ != nullptr && terms_.access && terms_.access != allocation_->access()) {
         return fail_field(Errc::InvalidArgument, "options->access",
-                          "the memory was allocated for " + rule_text(allocation_.access()) +
+                          "the memory was allocated for " + rule_text(allocation_->access()) +
                               ", and can't be published with " + rule_text(terms_.access) +
                               ": say so when it is allocated");
     }
     return terms_.name.empty() ? Result<void>() : wire::check_name(terms_.name, "name");
+}
+
+/// Finds the blocks that it lies in, and says where. What is to be immutable is so when this has succeeded.
+Result<std::vector<wire::Placement>> Publisher::Publishing::take_memory(const BufferTable& table) {
+    if (foreign_ != nullptr) {
+        auto memory = ForeignMemory::take(*publisher_.pool_, foreign_->fds, foreign_->placements, table);
+        if (!memory) {
+            return fail(std::move(memory.error()));
+        }
+        blocks_ = std::move(memory->blocks);
+        return std::move(memory->placements);
+    }
+    auto placements = place(table, *allocation_);
+    if (!placements) {
+        return placements;
+    }
+    bool holds_bytes = false;
+    for (std::size_t i = 0; i < table.size(); ++i) {
+        holds_bytes = holds_bytes || table[i].byte_size > 0;
+    }
+    if (holds_bytes) {
+        const ProducerSegment& segment = allocation_->block()->segment();
+        if (segment.kind == wire::Memory::Immutable) {
+            if (auto sealed = segment.memory->make_immutable(); !sealed) {
+                sealed.error().field = "allocation";
+                return fail(std::move(sealed.error()));
+            }
+        }
+        blocks_ = {allocation_->block()};
+    }
+    return placements;
 }
 
 Result<Connection::Call*> Publisher::Publishing::ask() {
@@ -161,34 +198,30 @@ Result<Connection::Call*> Publisher::Publishing::ask() {
     if (const auto valid = validate_descriptor(*view, ValidationRules::Sharing); !valid) {
         return fail(to_error(valid.error()));
     }
-    auto placements = place(view->buffers, allocation_);
-    if (!placements) {
-        return fail(std::move(placements.error()));
-    }
     auto id = publisher_.random_id();
     if (!id) {
         return fail(std::move(id.error()));
     }
+    auto placements = take_memory(view->buffers);
+    if (!placements) {
+        return fail(std::move(placements.error()));
+    }
+    const AccessRule& access = allocation_ != nullptr ? allocation_->access() : terms_.access;
     wire::Publish message;
     message.capsule = *id;
     message.name = terms_.name;
     message.descriptor.assign(reinterpret_cast<const char*>(descriptor_.data()), descriptor_.size());
     message.placements = std::move(*placements);
-    message.access = allocation_.access();
+    message.access = access;
     message.group = terms_.group;
 
     published_.capsule = {connection_.uid(), *id};
-    published_.access = allocation_.access();
-    bool holds_bytes = false;
+    published_.access = access;
     for (std::size_t i = 0; i < view->buffers.size(); ++i) {
         published_.byte_size += view->buffers[i].byte_size;
-        holds_bytes = holds_bytes || view->buffers[i].byte_size > 0;
     }
     call_.options.interruptible =
         false;  // answered at once; giving up in between would leave it open who owns the memory
-    if (holds_bytes) {
-        block_ = allocation_.block();
-    }
     call_.message = std::move(message);
     call_.options.on_reply = [this](const wire::PacketMessage& reply, std::vector<UniqueFd>& /*fds*/,
                                     bool /*missing*/) {
@@ -196,38 +229,47 @@ Result<Connection::Call*> Publisher::Publishing::ask() {
             note_answer(*answer);
         }
     };
-    name_segment(connection_.epoch());
+    name_segments(connection_.epoch());
+    const auto& segments = std::get<wire::Publish>(call_.message).segments;
+    published_.immutable = wire::is_immutable(segments);
+    published_.unsealed = wire::is_unsealed(segments);
     {
         Capsule capsule;
         capsule.id = published_.capsule;
         capsule.terms = terms_;
-        capsule.terms.access = allocation_.access();
+        capsule.terms.access = access;
         capsule.byte_size = published_.byte_size;
-        capsule.block = block_;
+        capsule.blocks = blocks_;
         capsule.message = std::get<wire::Publish>(call_.message);
         capsule.sent_in = call_.options.epoch;
         const std::lock_guard lock(publisher_.mutex_);
         publisher_.capsules_.emplace(*id, std::move(capsule));
     }
     is_booked_ = true;
-    allocation_.is_on_its_way = true;
+    if (allocation_ != nullptr) {
+        allocation_->is_on_its_way = true;
+    }
     return &call_;
 }
 
-/// Says which segment it lies in, for the daemon of that epoch.
-void Publisher::Publishing::name_segment(std::uint64_t epoch) {
+/// Says which segments it lies in, for the daemon of that epoch.
+void Publisher::Publishing::name_segments(std::uint64_t epoch) {
     call_.options.epoch = epoch;
-    if (block_ == nullptr) {
-        return;
+    auto& segments = std::get<wire::Publish>(call_.message).segments;
+    segments.clear();
+    fds_.clear();
+    for (const auto& block : blocks_) {
+        // Whose first publish is without its answer yet is brought by others as well: the daemon sees that it is one file.
+        const ProducerSegment& segment = block->segment();
+        const bool is_known = segment.known_in == epoch;
+        const bool is_reserved = !is_known && segment.reserved_in == epoch;
+        segments.push_back(
+            {segment.number, !is_known, segment.kind, segment.size(), is_reserved ? segment.reservation : 0});
+        if (!is_known) {
+            fds_.push_back(segment.fd());
+        }
     }
-    // Whose first publish is without its answer yet is brought by others as well: the daemon sees that it is one file.
-    const ProducerSegment& segment = block_->segment();
-    const bool is_known = segment.known_in == epoch;
-    const bool is_reserved = !is_known && segment.reserved_in == epoch;
-    std::get<wire::Publish>(call_.message).segments = {{segment.number, !is_known, wire::Memory::Reusable,
-                                                        segment.memory->size(), is_reserved ? segment.reservation : 0}};
-    fd_ = segment.memory->fd();
-    call_.options.fds = std::span(&fd_, is_known ? 0 : 1);
+    call_.options.fds = fds_;
 }
 
 void Publisher::Publishing::insist() {
@@ -244,7 +286,7 @@ void Publisher::Publishing::insist() {
         }
         call_.result.reset();
         call_.was_sent = call_.is_lost = false;
-        name_segment(connection_.epoch());
+        name_segments(connection_.epoch());
         Connection::Call* const call = &call_;
         if (auto called = connection_.call_many(std::span(&call, 1), Connection::OnRefusal::GoOn); !called) {
             call_.result = fail(std::move(called.error()));
@@ -254,8 +296,8 @@ void Publisher::Publishing::insist() {
 
 /// On the thread that reads, before anything of the capsule's end is read.
 void Publisher::Publishing::note_answer(const wire::PublishReply& answer) {
-    if (block_ != nullptr) {
-        block_->segment().known_in = call_.options.epoch;
+    for (const auto& block : blocks_) {
+        block->segment().known_in = call_.options.epoch;
     }
     const wire::Id16& id = published_.capsule.id;
     const std::lock_guard lock(publisher_.mutex_);
@@ -280,11 +322,14 @@ Result<Publisher::Published> Publisher::Publishing::finish() {
         return fail(Errc::Protocol, "hurrayd answered a publish with something else");
     }
     const Errc why = reply.error().code;
-    allocation_.maybe_published =
+    const bool maybe_published =
         was_sent_before_ || (call_.was_sent && (why == Errc::ConnectionLost || why == Errc::Closed));
-    if (allocation_.maybe_published) {
-        if (block_ != nullptr) {
-            block_->spoil();
+    if (allocation_ != nullptr) {
+        allocation_->maybe_published = maybe_published;
+    }
+    if (maybe_published) {
+        for (const auto& block : blocks_) {
+            block->spoil();
         }
         connection_.post(wire::Withdraw{published_.capsule});  // close() knows nothing of it any more
     }
@@ -293,7 +338,16 @@ Result<Publisher::Published> Publisher::Publishing::finish() {
 
 Result<Publisher::Published> Publisher::publish(Connection& connection, std::span<const std::uint8_t> descriptor,
                                                 Allocation& allocation, const PublishTerms& terms) {
-    Publishing publishing(*this, connection, {descriptor, &allocation, &terms});
+    return publish(connection, {descriptor, &allocation, &terms});
+}
+
+Result<Publisher::Published> Publisher::publish(Connection& connection, std::span<const std::uint8_t> descriptor,
+                                                const Foreign& foreign, const PublishTerms& terms) {
+    return publish(connection, {descriptor, nullptr, &terms, &foreign});
+}
+
+Result<Publisher::Published> Publisher::publish(Connection& connection, const ToPublish& what) {
+    Publishing publishing(*this, connection, what);
     const auto call = publishing.ask();
     if (!call) {
         return fail(call.error());
@@ -406,7 +460,14 @@ Result<Publisher::Published> Publisher::find(const wire::CapsuleId& capsule) {
         return fail(Errc::NotFound, "this client has published no such capsule, or it has ended");
     }
     const Capsule& known = found->second;
-    return Published{known.id, known.version, known.byte_size, known.terms.access, known.open.size(), known.retired};
+    return Published{known.id,
+                     known.version,
+                     known.byte_size,
+                     known.terms.access,
+                     known.open.size(),
+                     known.retired,
+                     wire::is_immutable(known.message.segments),
+                     wire::is_unsealed(known.message.segments)};
 }
 
 void Publisher::on_lease(const wire::LeaseEvent& event, std::vector<Notice>& notices) {
@@ -492,24 +553,28 @@ void Publisher::close_all(Capsule& capsule, std::vector<Notice>& notices) {
 /// What the user is to be told. That notice also keeps the memory: it is used again, or unmapped, after the user was told, and
 /// not by the reader. Where nobody is to be told, memory that can be used again goes back to its pool at once.
 void Publisher::end(Capsule&& capsule, bool reusable, std::vector<Notice>& notices) {
-    std::shared_ptr<Block> block = std::move(capsule.block);
-    if (block != nullptr && !reusable) {
-        block->spoil();
+    Blocks blocks = std::move(capsule.blocks);
+    if (!reusable) {
+        for (const auto& block : blocks) {
+            block->spoil();
+        }
     }
     const HurrayEventFn tell = capsule.terms.on_event;
     if (tell == nullptr) {
-        if (block == nullptr) {
+        if (blocks.empty()) {
             return;
         }
         if (reusable) {
-            block->end_quietly();
-            block.reset();
+            for (const auto& block : blocks) {
+                block->end_quietly();
+            }
+            blocks.clear();
             if (!pool_->needs_sweep()) {
                 return;
             }
         }
-        notices.push_back([pool = pool_, block = std::move(block)]() mutable {
-            block.reset();
+        notices.push_back([pool = pool_, blocks = std::move(blocks)]() mutable {
+            blocks.clear();
             pool->sweep();
             return false;
         });
@@ -522,7 +587,7 @@ void Publisher::end(Capsule&& capsule, bool reusable, std::vector<Notice>& notic
                        capsule.version,
                        0,
                        std::move(capsule.terms.name)};
-    notices.push_back([tell, context = capsule.terms.context, record = std::move(record), block = std::move(block)] {
+    notices.push_back([tell, context = capsule.terms.context, record = std::move(record), blocks = std::move(blocks)] {
         record.tell(tell, context);
         return true;
     });
@@ -577,7 +642,7 @@ Result<void> Publisher::offer_again(Connection& connection, std::vector<Notice>&
         options.interruptible = false;
         options.epoch = epoch;
         wire::Publish message;
-        std::shared_ptr<Block> block;
+        Blocks blocks;
         {
             const std::lock_guard lock(mutex_);
             const auto found = capsules_.find(id);
@@ -586,22 +651,24 @@ Result<void> Publisher::offer_again(Connection& connection, std::vector<Notice>&
             }
             message = found->second.message;
             message.retired = found->second.retired;
-            block = found->second.block;
+            blocks = found->second.blocks;
         }
         message.version = version;
         message.group = 0;
-        int fd = -1;
-        if (block != nullptr) {
-            fd = block->segment().memory->fd();
-            options.fds = std::span(&fd, 1);
+        std::vector<int> fds;
+        for (const auto& block : blocks) {
+            fds.push_back(block->segment().fd());
         }
+        options.fds = fds;
         for (wire::Segment& segment : message.segments) {
             segment.carries_fd = true;
             segment.reservation = 0;
         }
-        options.on_reply = [&block, epoch](const wire::PacketMessage& reply, std::vector<UniqueFd>&, bool) {
-            if (block != nullptr && std::holds_alternative<wire::PublishReply>(reply)) {
-                block->segment().known_in = epoch;
+        options.on_reply = [&blocks, epoch](const wire::PacketMessage& reply, std::vector<UniqueFd>&, bool) {
+            if (std::holds_alternative<wire::PublishReply>(reply)) {
+                for (const auto& block : blocks) {
+                    block->segment().known_in = epoch;
+                }
             }
         };
         const auto reply = connection.call(std::move(message), options);

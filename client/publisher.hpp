@@ -28,7 +28,7 @@ namespace hurray::client {
 /// What a producer wants to be told of one capsule.
 struct PublishTerms {
     std::string name;         ///< empty: by id only
-    AccessRule access;        ///< none: as the allocation's
+    AccessRule access;        ///< none: as the allocation's, or as the daemon has it
     std::uint64_t group = 0;  ///< 0: none, it is there at once
     bool tell_opened = false;
     std::optional<std::uint64_t> timeout_ms = 0;  ///< for how long to wait while the daemon is away; absent: for ever
@@ -54,6 +54,8 @@ class Publisher {
         AccessRule access;
         std::size_t leases = 0;  ///< open ones
         bool retired = false;
+        bool immutable = false;  ///< nobody can change a byte of it any more
+        bool unsealed = false;   ///< it lies in a dma-buf
     };
 
     /// Checks the descriptor against the allocation, and publishes. On success the memory belongs to the capsule.
@@ -61,13 +63,25 @@ class Publisher {
     /// access; what the daemon says.
     /// While the daemon is away it waits as the terms say. A publish that was sent when the daemon died is sent again, under the same id. If the connection
     /// ends before the answer, `allocation.maybe_published` is set, and its memory is never used again.
+    /// One that is to be immutable is made so just before it is sent: after what the daemon refuses it may be published again, but not
+    /// be written. InvalidArgument, with the allocation as it was: something else in this machine can write to it.
     [[nodiscard]] Result<Published> publish(Connection& connection, std::span<const std::uint8_t> descriptor,
                                             Allocation& allocation, const PublishTerms& terms);
 
+    /// Memory that the caller has made, and where the buffers lie in it (see ForeignMemory::take).
+    struct Foreign {
+        std::span<const std::int32_t> fds;
+        const std::vector<wire::Placement>* placements = nullptr;
+    };
+    /// The same with such memory. Fails: as ForeignMemory::take, too.
+    [[nodiscard]] Result<Published> publish(Connection& connection, std::span<const std::uint8_t> descriptor,
+                                            const Foreign& foreign, const PublishTerms& terms);
+
     struct ToPublish {
         std::span<const std::uint8_t> descriptor;
-        Allocation* allocation = nullptr;
+        Allocation* allocation = nullptr;  ///< either this
         const PublishTerms* terms = nullptr;
+        const Foreign* foreign = nullptr;  ///< or this
     };
     /// The same for each of `items`, sending many at a time. What became of each is told to `done`, on this thread and without a
     /// lock; the daemon takes them in their order.
@@ -107,6 +121,8 @@ class Publisher {
 
   private:
     class Publishing;
+    /// What a capsule lies in. Each keeps its memory.
+    using Blocks = std::vector<std::shared_ptr<Block>>;
     struct Capsule {
         wire::CapsuleId id;
         PublishTerms terms;
@@ -114,9 +130,9 @@ class Publisher {
         std::uint64_t version = 0;  ///< 0: not answered, or staged
         std::uint64_t byte_size = 0;
         bool retired = false;
-        std::shared_ptr<Block> block;  ///< null if it has no byte
-        wire::Publish message;         ///< to offer it again
-        std::uint64_t sent_in = 0;     ///< the epoch in which its publish was first sent
+        Blocks blocks;              ///< none if it has no byte
+        wire::Publish message;      ///< to offer it again
+        std::uint64_t sent_in = 0;  ///< the epoch in which its publish was first sent
         std::set<wire::LeaseId> open;
         bool lost_some = false;             ///< of those that were open
         std::set<wire::LeaseId> confirmed;  ///< of them, those that the parts of WindowClosed have named so far
@@ -128,6 +144,7 @@ class Publisher {
     using Capsules = std::unordered_map<wire::Id16, Capsule, Hash>;
 
     [[nodiscard]] Result<wire::Id16> random_id();
+    [[nodiscard]] Result<Published> publish(Connection& connection, const ToPublish& what);
     bool set_retired(const wire::CapsuleId& capsule, bool retired);
     static void close(Capsule& capsule, const wire::LeaseId& lease, std::vector<Notice>& notices);
     static void close_all(Capsule& capsule, std::vector<Notice>& notices);

@@ -99,19 +99,56 @@ Result<std::shared_ptr<Block>> SegmentPool::take(std::uint64_t length, const Acc
         }
     }
     sweep();
-    auto made = make(size, access);
+    auto made = make(size, access, wire::Memory::Reusable);
     if (!made && size > kLeastArena && length <= kMostArenaBytes && made.error().code == Errc::OverQuota) {
-        made = make(kLeastArena, access);  // what is left of the quota may do for this one
+        made = make(kLeastArena, access, wire::Memory::Reusable);  // what is left of the quota may do for this one
     }
     if (!made) {
         return fail(std::move(made.error()));
     }
+    return first_block(*made, length);
+}
+
+Result<std::shared_ptr<Block>> SegmentPool::take_immutable(std::uint64_t length, const AccessRule& access) {
+    HURRAY_DCHECK(length > 0 && length % kPage == 0);
+    sweep();
+    auto made = make(length, access, wire::Memory::Immutable);
+    if (!made) {
+        return fail(std::move(made.error()));
+    }
+    return first_block(*made, length);
+}
+
+std::shared_ptr<Block> SegmentPool::adopt(UniqueFd fd, const wire::FoundSegment& found) {
+    Lock lock(mutex_);
+    const auto [entry, is_fresh] = foreign_.try_emplace(found.file);
+    try {
+        if (is_fresh) {
+            entry->second = std::make_shared<ProducerSegment>();
+            ProducerSegment& segment = *entry->second;
+            segment.kind = found.memory;
+            segment.foreign = std::move(fd);
+            segment.found = found;
+            segment.number = ++last_number_;
+        }
+        auto block = std::make_shared<Block>(shared_from_this(), entry->second, 0, found.size, found.size);
+        ++entry->second->blocks;
+        return block;
+    } catch (const std::bad_alloc&) {
+        if (is_fresh) {
+            foreign_.erase(entry);
+        }
+        throw;
+    }
+}
+
+Result<std::shared_ptr<Block>> SegmentPool::first_block(const Segment& segment, std::uint64_t length) {
     try {
         Lock lock(mutex_);
-        return take_new(lock, *made, length);
+        return take_new(lock, segment, length);
     } catch (const std::bad_alloc&) {
         if (const auto books = books_.lock()) {
-            books->unreserve((*made)->reservation);
+            books->unreserve(segment->reservation);
         }
         throw;
     }
@@ -120,7 +157,7 @@ Result<std::shared_ptr<Block>> SegmentPool::take(std::uint64_t length, const Acc
 /// The first block of a new segment. Changes nothing if it throws.
 std::shared_ptr<Block> SegmentPool::take_new(Lock& held, const Segment& segment, std::uint64_t length) {
     std::shared_ptr<Block> block;
-    if (length > kMostArenaBytes) {
+    if (length > kMostArenaBytes || segment->kind == wire::Memory::Immutable) {
         block = std::make_shared<Block>(shared_from_this(), segment, 0, segment->memory->size(), 0);
         segment->dirty_end = length;
     } else {
@@ -199,7 +236,7 @@ std::uint64_t SegmentPool::next_arena_size([[maybe_unused]] Lock& held, const Ac
 }
 
 /// A new segment; in exchange for everything that waits, if it must be.
-Result<SegmentPool::Segment> SegmentPool::make(std::uint64_t size, const AccessRule& access) {
+Result<SegmentPool::Segment> SegmentPool::make(std::uint64_t size, const AccessRule& access, wire::Memory kind) {
     std::shared_ptr<SegmentBooks> books;
     {
         const Lock lock(mutex_);
@@ -208,20 +245,21 @@ Result<SegmentPool::Segment> SegmentPool::make(std::uint64_t size, const AccessR
     if (books == nullptr) {
         return fail(Errc::Closed, "this client was destroyed");
     }
-    auto made = reserve_and_make(*books, size, access);
+    auto made = reserve_and_make(*books, size, access, kind);
     if (!made) {
         const Errc why = made.error().code;
         const bool for_want_of_room = why == Errc::OverQuota || why == Errc::NoSpace || why == Errc::Limit;
         if (for_want_of_room && drop_idle()) {
-            made = reserve_and_make(*books, size, access);
+            made = reserve_and_make(*books, size, access, kind);
         }
     }
     return made;
 }
 
 Result<SegmentPool::Segment> SegmentPool::reserve_and_make(SegmentBooks& books, std::uint64_t size,
-                                                           const AccessRule& access) {
+                                                           const AccessRule& access, wire::Memory kind) {
     auto segment = std::make_shared<ProducerSegment>();
+    segment->kind = kind;
     segment->access = access;
     {
         const Lock lock(mutex_);
@@ -233,7 +271,8 @@ Result<SegmentPool::Segment> SegmentPool::reserve_and_make(SegmentBooks& books, 
         return fail(reserved.error());
     }
     segment->reserved_in = *reserved;
-    auto memory = WritableSegment::create(size);
+    auto memory =
+        WritableSegment::create(size, kind == wire::Memory::Immutable ? Purpose::WrittenOnce : Purpose::Reuse);
     if (!memory) {
         books.unreserve(segment->reservation);
         return fail(std::move(memory.error()));
@@ -247,9 +286,16 @@ Result<SegmentPool::Segment> SegmentPool::reserve_and_make(SegmentBooks& books, 
 void SegmentPool::give_back(Block& block) noexcept {
     Lock lock(mutex_);
     ProducerSegment& segment = *block.segment_;
+    if (segment.is_foreign()) {
+        if (--segment.blocks == 0) {
+            foreign_.erase(segment.found.file);
+            doom(lock, block.segment_);
+        }
+        return;
+    }
     const bool is_spoiled = block.is_spoiled_.load(std::memory_order_relaxed);
     // What the daemon was never told of waits for nobody: its reservation would show it as being written.
-    bool is_of_use = !is_closed_ && segment.known_in != 0;
+    bool is_of_use = !is_closed_ && segment.known_in != 0 && segment.kind == wire::Memory::Reusable;
     if (segment.pages) {
         const auto count = static_cast<std::uint32_t>(block.length_ / kPage);
         totals_.arena_live_bytes -= block.length_;
@@ -301,8 +347,10 @@ void SegmentPool::end_idle([[maybe_unused]] Lock& held, ProducerSegment& segment
 
 /// It is on no list any more.
 void SegmentPool::doom([[maybe_unused]] Lock& held, const Segment& segment) noexcept {
-    --totals_.segments;
-    totals_.bytes -= segment->memory->size();
+    if (!segment->is_foreign()) {
+        --totals_.segments;
+        totals_.bytes -= segment->memory->size();
+    }
     if (segment->pages) {
         --totals_.arenas;
         totals_.arena_bytes -= segment->memory->size();
@@ -408,7 +456,7 @@ void SegmentPool::sweep() noexcept {
     try {
         std::vector<std::uint64_t> known;
         for (const Segment& segment : gone) {
-            if (segment->known_in == 0) {
+            if (segment->known_in == 0 && segment->reservation != 0) {
                 books->unreserve(segment->reservation);
             }
             known.push_back(segment->number);  // known or not: a publish that brought it may be without its answer

@@ -477,7 +477,7 @@ void Registry::end_if_unused(Capsule& capsule, Outbox& out) {
 /// Forgets a capsule that nobody holds, or that is staged.
 void Registry::end(Capsule& capsule, Outbox& out) {
     if (Session* told = live_producer(capsule)) {
-        out.send(told->number, 0, wire::Ended{capsule.id, !capsule.lost_lease});
+        out.send(told->number, 0, wire::Ended{capsule.id, is_reusable(capsule)});
     }
     for (Segment* segment : capsule.segments) {
         --segment->capsules;
@@ -552,7 +552,7 @@ void Registry::attach(SessionNumber from, std::uint64_t request_id, const wire::
         const auto* id = std::get_if<wire::CapsuleId>(&attach.what);
         const bool same =
             (id != nullptr ? *id == capsule.id : std::get<std::string>(attach.what) == capsule.name->first) &&
-            satisfies(capsule, attach);
+            satisfies(capsule, attach) && check_memory(capsule, attach);
         if (same) {
             // The first grant may be held back until the producer has OPENED; this one must not overtake that either.
             const Session* told = live_producer(capsule);
@@ -568,6 +568,10 @@ void Registry::attach(SessionNumber from, std::uint64_t request_id, const wire::
     }
     const Found found = find(consumer, attach);
     if (found.state == Found::State::Here) {
+        if (auto checked = check_memory(*found.capsule, attach); !checked) {
+            out.send(from, request_id, std::move(checked.error()));
+            return;
+        }
         grant(consumer, request_id, attach.lease, *found.capsule, out);
         return;
     }
@@ -697,8 +701,13 @@ void Registry::serve_waiters(WaiterList& waiters, Capsule& capsule, Outbox& out)
             Session& consumer = *waiter.session;
             const std::uint64_t request_id = waiter.request_id;
             const std::uint64_t lease = waiter.attach.lease;
+            auto checked = check_memory(capsule, waiter.attach);
             remove_waiter(waiter);
-            grant(consumer, request_id, lease, capsule, out);
+            if (checked) {
+                grant(consumer, request_id, lease, capsule, out);
+            } else {
+                out.send(consumer.number, request_id, std::move(checked.error()));
+            }
         } else if (sees(*waiter.session, capsule) && std::holds_alternative<wire::CapsuleId>(waiter.attach.what)) {
             // An id has one version for ever, and this is not the one.
             out.send(waiter.session->number, waiter.request_id,
@@ -882,6 +891,8 @@ void Registry::list(SessionNumber from, std::uint64_t request_id, const wire::Li
             info.leases = capsule.open_leases;
             info.access = capsule.access;
             info.retired = !is_attachable(capsule);
+            info.immutable = wire::is_immutable(published.segments);
+            info.unsealed = wire::is_unsealed(published.segments);
             info.pid = capsule.pid;
             if (list.with_descriptor) {
                 info.descriptor = published.descriptor;

@@ -169,8 +169,10 @@ class Registry {
     [[nodiscard]] bool has_announcements() const noexcept { return !announcements_.empty(); }
     void continue_announcements(Outbox& out);
 
-    /// Reply: AttachReply, after OPENED to the producer; now or when the version comes.
-    /// Fails: NotFound         nothing to attach and `timeout_ms` is 0, or the version asked for can't come any more
+    /// Reply: AttachReply, after OPENED to the producer; now or when the version comes. What memory it lies in does not decide which
+    /// version that is: one of a kind that was not asked for is refused, at once or when it comes.
+    /// Fails: Unsupported      immutable_only, and the version's memory is not; its memory is unsealed, without allow_unsealed
+    ///        NotFound         nothing to attach and `timeout_ms` is 0, or the version asked for can't come any more
     ///        TimedOut         by `expire`
     ///        Closed           by `cancel`
     ///        InvalidArgument  the lease number, or the request's while it waits, was used before
@@ -433,6 +435,8 @@ class Registry {
     static Session* live_producer(const Capsule& capsule) noexcept;
     static bool is_attachable(const Capsule& capsule) noexcept;
     static bool satisfies(const Capsule& capsule, const wire::Attach& attach) noexcept;
+    [[nodiscard]] static hurray::Result<void> check_memory(const Capsule& capsule, const wire::Attach& attach);
+    static bool is_reusable(const Capsule& capsule) noexcept;
     Found find(const Session& session, const wire::Attach& attach);
     [[nodiscard]] hurray::Result<void> check_name(const Session& producer, const std::string& name) const;
     [[nodiscard]] hurray::Result<wire::Access> access_for(const Session& producer, const wire::Publish& publish) const;

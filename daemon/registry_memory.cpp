@@ -236,6 +236,29 @@ std::vector<Registry::Segment*> Registry::take_segments(Session& producer, const
     return taken;
 }
 
+/// Whether `capsule` lies in memory of a kind that `attach` is content with.
+hurray::Result<void> Registry::check_memory(const Capsule& capsule, const wire::Attach& attach) {
+    const auto& segments = capsule.published.segments;
+    if (attach.immutable_only && !wire::is_immutable(segments)) {
+        return hurray::fail_field(Errc::Unsupported, "attach.immutable_only",
+                                  "the memory of version " + std::to_string(capsule.version) +
+                                      " is not immutable: its producer may write to it once nobody holds it");
+    }
+    if (!attach.allow_unsealed && wire::is_unsealed(segments)) {
+        return hurray::fail_field(Errc::Unsupported, "attach.allow_unsealed",
+                                  "version " + std::to_string(capsule.version) +
+                                      " lies in a dma-buf, which has no seals, so others may write to it while it is "
+                                      "read: allow unsealed memory to attach it");
+    }
+    return {};
+}
+
+/// Whether its producer may write to its memory again, now that nobody holds it.
+bool Registry::is_reusable(const Capsule& capsule) noexcept {
+    const auto& segments = capsule.published.segments;
+    return !capsule.lost_lease && (segments.empty() || !wire::is_immutable(segments));
+}
+
 void Registry::forget(SessionNumber from, std::uint64_t request_id, const wire::Forget& forget, Outbox& out) {
     Session& producer = session(from);
     for (const std::uint64_t number : forget.segments) {

@@ -23,12 +23,13 @@ using namespace hurray::client::abi;
 
 namespace {
 
-/// What both ways of publishing ask for. Each has looked at COPY itself.
+/// What all ways of publishing ask for. Each has looked at COPY and IMMUTABLE itself.
 Result<PublishTerms> read_terms(const char* name, const HurrayPublishOptions& options) {
     constexpr Flag kFlags[] = {{HURRAY_PUBLISH_COPY, "HURRAY_PUBLISH_COPY"},
                                {HURRAY_PUBLISH_TELL_OPENED, "HURRAY_PUBLISH_TELL_OPENED"},
                                {HURRAY_PUBLISH_ONCE, "HURRAY_PUBLISH_ONCE", false},
-                               {HURRAY_PUBLISH_LINGER, "HURRAY_PUBLISH_LINGER", false}};
+                               {HURRAY_PUBLISH_LINGER, "HURRAY_PUBLISH_LINGER", false},
+                               {HURRAY_PUBLISH_IMMUTABLE, "HURRAY_PUBLISH_IMMUTABLE"}};
     if (auto checked = check_flags(options.flags, kFlags); !checked) {
         return fail(std::move(checked.error()));
     }
@@ -65,7 +66,8 @@ Result<PublishTerms> read_terms(const char* name, const HurrayPublishOptions& op
 
 HurrayCapsuleInfo to_c_info(const Publisher::Published& published) {
     HurrayCapsuleInfo info{};
-    info.flags = published.retired ? HURRAY_CAPSULE_RETIRED : 0U;
+    info.flags =
+        memory_flags(published.immutable, published.unsealed) | (published.retired ? HURRAY_CAPSULE_RETIRED : 0U);
     info.capsule = to_c(published.capsule);
     if (published.access) {
         info.access = {1, published.access->gid, published.access->mode};
@@ -76,9 +78,22 @@ HurrayCapsuleInfo to_c_info(const Publisher::Published& published) {
     return info;
 }
 
+/// COPY and IMMUTABLE say what memory to copy to, so they have no meaning where nothing is copied.
+Result<void> check_no_copy(std::uint32_t flags) {
+    if ((flags & HURRAY_PUBLISH_COPY) != 0) {
+        return fail_field(Errc::InvalidArgument, "options->flags", "COPY is for hurray_client_publish_list");
+    }
+    if ((flags & HURRAY_PUBLISH_IMMUTABLE) != 0) {
+        return fail_field(Errc::InvalidArgument, "options->flags",
+                          "IMMUTABLE is for hurray_client_publish_list; what is to be immutable otherwise is allocated "
+                          "with HURRAY_ALLOCATE_IMMUTABLE, or has its seals already");
+    }
+    return {};
+}
+
 /// Copies what `descriptor` names of each buffer of `list` into memory that can be shared; not a byte more.
 Result<Allocation> copy_of(SegmentPool& pool, const HurrayBufferList& list, std::span<const std::uint8_t> descriptor,
-                           const AccessRule& access) {
+                           const AccessRule& access, wire::Memory kind) {
     const auto view = decode_descriptor(descriptor);
     if (!view) {
         return fail(to_error(view.error()));
@@ -113,7 +128,7 @@ Result<Allocation> copy_of(SegmentPool& pool, const HurrayBufferList& list, std:
                                   " bytes, the descriptor's " + std::to_string(sizes[i]));
         }
     }
-    auto allocation = Allocation::create(pool, sizes, Allocation::Contents::Whatever, access);
+    auto allocation = Allocation::create(pool, sizes, Allocation::Contents::Whatever, access, kind);
     if (allocation) {
         for (std::size_t i = 0; i < sizes.size(); ++i) {
             if (sizes[i] > 0) {
@@ -148,8 +163,8 @@ Result<Wanted> of_allocation(const char* name, const std::uint8_t* descriptor, s
     if (!given) {
         return fail(given.error());
     }
-    if ((given->flags & HURRAY_PUBLISH_COPY) != 0) {
-        return fail_field(Errc::InvalidArgument, "options->flags", "COPY is for hurray_client_publish_list");
+    if (auto checked = check_no_copy(given->flags); !checked) {
+        return fail(std::move(checked.error()));
     }
     auto terms = read_terms(name, *given);
     if (!terms) {
@@ -189,7 +204,8 @@ Result<Wanted> of_list(HurrayClient& client, const char* name, const std::uint8_
         return fail(forked());
     }
     const std::span bytes(descriptor, descriptor_len);
-    auto copy = copy_of(client.session->pool(), *buffers, bytes, terms->access);
+    const auto kind = (given->flags & HURRAY_PUBLISH_IMMUTABLE) != 0 ? wire::Memory::Immutable : wire::Memory::Reusable;
+    auto copy = copy_of(client.session->pool(), *buffers, bytes, terms->access, kind);
     if (!copy) {
         return fail(std::move(copy.error()));
     }
@@ -312,6 +328,56 @@ HurrayStatus hurray_client_publish_many(HurrayClient* client, HurrayPublishItem*
                                              });
         }
         return first_error ? fail(std::move(*first_error)) : Result<void>();
+    });
+}
+
+HurrayStatus hurray_client_publish_fds(HurrayClient* client, const char* name, const uint8_t* descriptor,
+                                       uint64_t descriptor_len, const int32_t* fds, uint32_t count,
+                                       const HurrayPlacement* placements, const HurrayPublishOptions* options,
+                                       HurrayCapsuleInfo* out) {
+    return guard(__func__, [&]() -> Result<void> {
+        if (client == nullptr) {
+            return missing("client");
+        }
+        if (descriptor == nullptr) {
+            return missing("descriptor");
+        }
+        if (fds == nullptr && count != 0) {
+            return missing("fds");
+        }
+        const auto given = read_options(options);
+        if (!given) {
+            return fail(given.error());
+        }
+        if (auto checked = check_no_copy(given->flags); !checked) {
+            return checked;
+        }
+        const auto terms = read_terms(name, *given);
+        if (!terms) {
+            return fail(terms.error());
+        }
+        if (auto checked = check_info_out(out); !checked) {
+            return checked;
+        }
+        const std::span bytes(descriptor, descriptor_len);
+        std::vector<wire::Placement> placed;
+        if (placements != nullptr) {
+            const auto view = decode_descriptor(bytes);
+            if (!view) {
+                return fail(to_error(view.error()));
+            }
+            for (std::size_t i = 0; i < view->buffers.size(); ++i) {
+                placed.push_back({placements[i].segment, placements[i].offset});
+            }
+        }
+        Session& session = *client->session;
+        const Publisher::Foreign foreign{std::span(fds, count), placements != nullptr ? &placed : nullptr};
+        const auto published = session.publisher().publish(session.connection(), bytes, foreign, *terms);
+        if (!published) {
+            return fail(published.error());
+        }
+        write_info(to_c_info(*published), out);
+        return {};
     });
 }
 

@@ -72,8 +72,16 @@ typedef struct HurrayAccess {
 
 #define HURRAY_GID_OWN 0xffffffffu /* the group that the publisher had when it connected: its effective one */
 
-#define HURRAY_CAPSULE_IMMUTABLE 0x1u /* not even the producer can change a byte any more */
-#define HURRAY_CAPSULE_UNSEALED 0x2u  /* memory without seals: a dma-buf */
+/* Where one buffer lies: in fds[segment] of hurray_client_publish_fds, from byte `offset` on. */
+typedef struct HurrayPlacement {
+    uint32_t segment;
+    uint64_t offset; /* a multiple of the alignment in the descriptor's buffer table */
+} HurrayPlacement;
+
+#define HURRAY_CAPSULE_IMMUTABLE \
+    0x1u /* not even the producer can change a byte any more; so too where there is no byte */
+#define HURRAY_CAPSULE_UNSEALED \
+    0x2u /* some of it is memory without seals, a dma-buf: others may write while it is read */
 #define HURRAY_CAPSULE_RETIRED 0x4u   /* can't be attached any more, is still held */
 #define HURRAY_CAPSULE_LINGERING 0x8u /* outlives its producer */
 
@@ -113,7 +121,8 @@ typedef enum HurrayEventKind {
     HURRAY_EVENT_GAP = 12            /* events were left out, since too many waited to be told: list anew */
 } HurrayEventKind;
 
-#define HURRAY_EVENT_FLAG_REUSABLE 0x1u /* ENDED: nobody can be reading the memory any more */
+/* ENDED: nobody can be reading the memory any more, so it may be written again. Never of an immutable capsule. */
+#define HURRAY_EVENT_FLAG_REUSABLE 0x1u
 #define HURRAY_EVENT_FLAG_AWAY \
     0x2u /* CONNECTION, with HURRAY_ERR_CONNECTION_LOST: the daemon is away, the client tries to reach it again */
 
@@ -215,7 +224,9 @@ HURRAY_API HurrayStatus hurray_client_status_json(HurrayClient *client, char *ou
 
 /* ---- Producing -------------------------------------------------------------------------------------------------- */
 
-#define HURRAY_ALLOCATE_IMMUTABLE 0x1u /* not supported yet */
+/* Publishing it makes it immutable: nobody, this program neither, can change a byte of it after that. It has a segment of its own,
+ * which is never used again: for what is read long and by many, such as a model, not for a steady loop. */
+#define HURRAY_ALLOCATE_IMMUTABLE 0x1u
 /* The buffers need not be zero: they may hold what this client published in that memory before, to the same readers. For
  * who writes every byte anyway: clearing what is used again costs as much as writing it once. */
 #define HURRAY_ALLOCATE_UNINITIALIZED 0x2u
@@ -257,6 +268,9 @@ HURRAY_API HurrayStatus hurray_allocation_data(const HurrayAllocation *allocatio
  * after the allocation was destroyed or its capsule ended. (A language binding hangs its views on it.) */
 HURRAY_API HurrayStatus hurray_allocation_buffers(const HurrayAllocation *allocation, HurrayBufferList **out);
 
+/* Whether the allocation may still be written: 0 once a publish has made it immutable, even if the daemon then refused it. */
+HURRAY_API HurrayStatus hurray_allocation_is_writable(const HurrayAllocation *allocation, uint8_t *out);
+
 /* Gives an unpublished allocation's memory back at once (to the client's own use if it was published before), unless a list of hurray_allocation_buffers still holds it.
  * `*allocation` may be null. */
 HURRAY_API HurrayStatus hurray_allocation_destroy(HurrayAllocation **allocation);
@@ -265,11 +279,12 @@ HURRAY_API HurrayStatus hurray_allocation_destroy(HurrayAllocation **allocation)
 #define HURRAY_PUBLISH_TELL_OPENED 0x2u /* LEASE_OPENED events too */
 #define HURRAY_PUBLISH_ONCE 0x4u        /* not supported yet */
 #define HURRAY_PUBLISH_LINGER 0x8u      /* not supported yet */
+#define HURRAY_PUBLISH_IMMUTABLE 0x10u  /* publish_list, with COPY: the copy is immutable */
 
 typedef struct HurrayPublishOptions {
     uint32_t struct_size;
     uint32_t flags;
-    HurrayAccess access;    /* must be what the memory was allocated for, or not set: then it is that */
+    HurrayAccess access;    /* of an allocation what it was allocated for, or not set: then it is that */
     uint64_t retain;        /* not supported yet: must be 0 */
     uint64_t group;         /* of hurray_client_group_begin: there with all of the group, or never. 0: at once */
     int64_t linger_ms;      /* not supported yet: must be 0 */
@@ -286,6 +301,11 @@ typedef struct HurrayPublishOptions {
  *
  * A capsule can be attached until it is withdrawn, another one is published under its name, or this client is closed or
  * dies. `name` may be null: then it can be attached by its id only. `out` may be null.
+ *
+ * An allocation with HURRAY_ALLOCATE_IMMUTABLE is sealed just before it is sent. Pointers into it stay valid, for reading; a write
+ * through them is a SIGSEGV. If the daemon then refuses, it may be published again, under another name for one, but not be written
+ * (hurray_allocation_is_writable). The kernel does not seal what somebody else can write to: while a forked child has it mapped, or its
+ * pages are pinned for a device, publishing is HURRAY_ERR_INVALID_ARGUMENT and says so, and the allocation is as it was.
  *
  * HURRAY_ERR_ALREADY_EXISTS                the name belongs to another user, or the group has a member of that name
  * HURRAY_ERR_NOT_PERMITTED                 the name is held by a capsule that may be read but not replaced; or the group of the access is not
@@ -308,6 +328,34 @@ HURRAY_API HurrayStatus hurray_client_publish(HurrayClient *client, const char *
 HURRAY_API HurrayStatus hurray_client_publish_list(HurrayClient *client, const char *name, const uint8_t *descriptor,
                                                    uint64_t descriptor_len, const HurrayBufferList *buffers,
                                                    const HurrayPublishOptions *options, HurrayCapsuleInfo *out);
+
+/* Publishes memory that the caller has made itself, without a copy: `count` (up to 253) memfds or dma-bufs, in which the buffers lie
+ * where `placements` says, one entry for each of the descriptor's table. Null: buffer i begins fds[i].
+ *
+ * What each descriptor is, the library finds out by itself:
+ *   a memfd with the seals SHRINK, GROW, FUTURE_WRITE and SEAL   is reusable. Map it before it is sealed. Nobody may write to it
+ *                    until HURRAY_EVENT_ENDED comes with REUSABLE; without that flag never again
+ *   a memfd with the seals SHRINK, GROW, WRITE and SEAL          is immutable
+ *   a dma-buf        has no seals, so it goes only to consumers that say HURRAY_ATTACH_ALLOW_UNSEALED. Whoever writes it for a
+ *                    device must be done, and its caches in order (DMA_BUF_IOCTL_SYNC): hurrayd and this library do neither
+ * F_SEAL_EXEC may come on top. All pages of a memfd must be reserved (fallocate): a sparse one would make its readers pay, or die.
+ * Anything else, an unsealed memfd or a file, can be cut short or rewritten under a reader, and is refused.
+ *
+ * `options->access` is the capsule's; a file has one access for as long as a capsule lies in it, and is one user's.
+ *
+ * The descriptors stay the caller's and may be closed at once. The whole file counts against the user's bytes, once however many
+ * capsules of this client lie in it at a time, and consumers can read all of it. While some do, it is one segment: it is sent once,
+ * and who keeps mappings maps it once.
+ *
+ * HURRAY_ERR_INVALID_ARGUMENT  a descriptor (the message names it and says which seals are missing, that it is sparse, or what it is
+ *                              instead of a memfd), or a placement: out of its file, misaligned, overlapping; or a file without a buffer
+ * HURRAY_ERR_CONNECTION_LOST, HURRAY_ERR_CLOSED  it may have been published and read: don't write to it again
+ * and as hurray_client_publish does.
+ */
+HURRAY_API HurrayStatus hurray_client_publish_fds(HurrayClient *client, const char *name, const uint8_t *descriptor,
+                                                  uint64_t descriptor_len, const int32_t *fds, uint32_t count,
+                                                  const HurrayPlacement *placements,
+                                                  const HurrayPublishOptions *options, HurrayCapsuleInfo *out);
 
 /* One of several things to publish, for hurray_client_publish_many. */
 typedef struct HurrayPublishItem {
@@ -367,9 +415,11 @@ HURRAY_API HurrayStatus hurray_client_withdraw(HurrayClient *client, const Hurra
 
 /* ---- Consuming -------------------------------------------------------------------------------------------------- */
 
-#define HURRAY_ATTACH_IMMUTABLE_ONLY 0x1u /* not supported yet */
+/* What memory a capsule lies in does not decide which version is attached. If that one is of a kind that is not wanted, the attach is
+ * HURRAY_ERR_UNSUPPORTED, at once or, if it waits, as soon as that version comes; it does not wait for a better one. */
+#define HURRAY_ATTACH_IMMUTABLE_ONLY 0x1u /* only what nobody can change any more, its producer neither */
 #define HURRAY_ATTACH_TAKE 0x2u           /* not supported yet */
-#define HURRAY_ATTACH_ALLOW_UNSEALED 0x4u /* not supported yet */
+#define HURRAY_ATTACH_ALLOW_UNSEALED 0x4u /* also what others may write to while it is read (HURRAY_CAPSULE_UNSEALED) */
 
 /* Memory that is mapped for the first time comes as it is read, some pages at a time, or all at once before attach returns. */
 #define HURRAY_POPULATE_AUTO 0u /* what is measured to be faster: as it is read, for every size */
@@ -401,7 +451,8 @@ typedef struct HurrayAttachOptions {
  * HURRAY_ERR_TIMED_OUT    nor within the timeout
  * HURRAY_ERR_CLOSED       the client was closed meanwhile
  * HURRAY_ERR_LIMIT        descriptors or mappings of this process; nothing is left behind, so try again later
- * HURRAY_ERR_UNSUPPORTED  an option, or memory of a kind, that this library can't use yet
+ * HURRAY_ERR_UNSUPPORTED  the capsule's memory is of a kind that `flags` does not allow; or an option, or memory of a kind, that this
+ *                         library can't use yet
  */
 HURRAY_API HurrayStatus hurray_client_attach(HurrayClient *client, const HurrayAttachOptions *options,
                                              HurrayBufferList **buffers, HurrayTensorContext **context,

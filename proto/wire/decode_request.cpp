@@ -190,7 +190,7 @@ Result<RequestMessage> read_publish(std::string_view message, std::size_t fd_cou
     }
     out.segments = std::move(*segments);
     for (std::size_t i = 0; i < out.segments.size(); ++i) {
-        if (out.segments[i].memory != Memory::Reusable) {
+        if (out.segments[i].memory > Memory::Dmabuf) {  // of GPUs
             return not_yet({kSegments, i, ".memory"});
         }
         if (out.version != 0 && !out.segments[i].carries_fd) {
@@ -215,8 +215,6 @@ Result<RequestMessage> read_attach(std::string_view message) {
     std::optional<std::string_view> capsule;
     std::uint64_t version = 0;
     std::uint64_t newer_than = 0;
-    bool immutable_only = false;
-    bool allow_unsealed = false;
     bool take = false;
     for (Reader in = reader(message); in.next();) {
         switch (in.tag_and_type()) {
@@ -241,10 +239,10 @@ Result<RequestMessage> read_attach(std::string_view message) {
                 out.last_seen = in.get_uint64();
                 break;
             case varint(pb::Attach::kImmutableOnlyFieldNumber):
-                immutable_only = read_bool(in);
+                out.immutable_only = read_bool(in);
                 break;
             case varint(pb::Attach::kAllowUnsealedFieldNumber):
-                allow_unsealed = read_bool(in);
+                out.allow_unsealed = read_bool(in);
                 break;
             case varint(pb::Attach::kTakeFieldNumber):
                 take = read_bool(in);
@@ -280,12 +278,6 @@ Result<RequestMessage> read_attach(std::string_view message) {
     } else if (newer_than != 0) {
         out.which = Which::NewerThan;
         out.version = newer_than;
-    }
-    if (immutable_only) {
-        return not_yet({"attach.immutable_only"});
-    }
-    if (allow_unsealed) {
-        return not_yet({"attach.allow_unsealed"});
     }
     if (take) {
         return not_yet({"attach.take"});

@@ -120,6 +120,8 @@ void write(const Attach& in, Writer& out) {
             break;
     }
     put(out, pb::Attach::kLastSeenFieldNumber, in.last_seen);
+    put(out, pb::Attach::kImmutableOnlyFieldNumber, in.immutable_only ? 1 : 0);
+    put(out, pb::Attach::kAllowUnsealedFieldNumber, in.allow_unsealed ? 1 : 0);
 }
 
 void write(const Release& in, Writer& out) {
@@ -234,6 +236,8 @@ void write(const ListReply& in, Writer& out) {
             part.add_int32(static_cast<Tag>(pb::Info::kPidFieldNumber), info.pid);
         }
         put_bytes(part, pb::Info::kDescriptorFieldNumber, info.descriptor);
+        put(part, pb::Info::kImmutableFieldNumber, info.immutable ? 1 : 0);
+        put(part, pb::Info::kUnsealedFieldNumber, info.unsealed ? 1 : 0);
     }
     put_bytes(out, pb::ListReply::kCursorFieldNumber, in.cursor);
 }

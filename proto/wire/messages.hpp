@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <compare>
 #include <cstdint>
@@ -87,6 +88,18 @@ struct Segment {
     friend bool operator==(const Segment&, const Segment&) = default;
 };
 
+/// Whether nobody can ever change a byte of a capsule in these segments; so it is where there is no byte.
+[[nodiscard]] inline bool is_immutable(const std::vector<Segment>& segments) noexcept {
+    return std::all_of(segments.begin(), segments.end(),
+                       [](const Segment& segment) { return segment.memory == Memory::Immutable; });
+}
+
+/// Whether some of it is memory that has no seals: whoever has its descriptor may write to it.
+[[nodiscard]] inline bool is_unsealed(const std::vector<Segment>& segments) noexcept {
+    return std::any_of(segments.begin(), segments.end(),
+                       [](const Segment& segment) { return segment.memory == Memory::Dmabuf; });
+}
+
 /// Unlike all else here not checked by the codec: whether it counts at all, the descriptor says. See
 /// check_placements().
 struct Placement {
@@ -106,6 +119,8 @@ struct Info {
     bool lingering = false;
     std::int32_t pid = 0;
     std::string descriptor;
+    bool immutable = false;
+    bool unsealed = false;
 };
 
 struct Use {
@@ -154,6 +169,8 @@ struct Attach {
     Which which = Which::Latest;
     std::uint64_t version = 0;  ///< of Exactly and NewerThan: above 0, else it travels as Latest
     std::uint64_t last_seen = 0;
+    bool immutable_only = false;
+    bool allow_unsealed = false;
 };
 
 struct Release {

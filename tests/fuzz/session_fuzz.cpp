@@ -66,6 +66,9 @@ class Script : public hurray::fuzz::FuzzInput {
     }
 };
 
+constexpr std::size_t kSorts = 9;
+constexpr std::size_t kImmutableSort = 8;
+
 /// In which groups users are, beside those with their own numbers.
 std::vector<std::uint32_t> groups_of(std::uint32_t uid) {
     return uid == 1001 ? std::vector<std::uint32_t>{50} : std::vector<std::uint32_t>{51, 50};
@@ -74,7 +77,7 @@ std::vector<std::uint32_t> groups_of(std::uint32_t uid) {
 /// What peers of a user send in place of memory, made once. A file is of one user: that of another may not be published.
 const UniqueFd& descriptor(std::size_t kind, std::uint32_t uid) {
     const auto make_all = [] {
-        std::array<UniqueFd, 8> made;
+        std::array<UniqueFd, kSorts> made;
         made[0] = hurray::test::make_memfd({.size = 4096});
         made[1] = hurray::test::make_memfd({.size = 4096});
         made[2] = hurray::test::make_memfd({.size = 8192});
@@ -83,10 +86,12 @@ const UniqueFd& descriptor(std::size_t kind, std::uint32_t uid) {
         made[5] = UniqueFd(::eventfd(0, EFD_CLOEXEC));
         made[6] = UniqueFd(::open("/dev/null", O_RDWR | O_CLOEXEC));
         made[7] = UniqueFd(::open("/", O_PATH | O_CLOEXEC));
+        made[kImmutableSort] =
+            hurray::test::make_memfd({.size = 4096, .seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL});
         return made;
     };
-    static const std::array<std::array<UniqueFd, 8>, 3> kDescriptors = {make_all(), make_all(), make_all()};
-    return kDescriptors.at(kMostUid - std::max(uid, kMostUid - 2)).at(kind % 8);
+    static const std::array<std::array<UniqueFd, kSorts>, 3> kDescriptors = {make_all(), make_all(), make_all()};
+    return kDescriptors.at(kMostUid - std::max(uid, kMostUid - 2)).at(kind % kSorts);
 }
 
 const std::string& tensor_of(std::uint64_t elements) {
@@ -119,6 +124,10 @@ class Witness {
     void will_send(std::uint64_t request_id) { requests_.insert(request_id); }
     /// It keeps segments from now on.
     void keeps_segments() { kept_.emplace(); }
+    void publishes(std::uint64_t request_id, const wire::Publish& publish) {
+        publishing_[request_id] = {publish.capsule, !publish.segments.empty() && wire::is_immutable(publish.segments)};
+    }
+    void attaches(std::uint64_t request_id, const wire::Attach& attach) { attaching_[request_id] = attach; }
     void drops(std::uint64_t request_id, const std::vector<std::uint64_t>& segments) {
         if (kept_) {
             dropping_[request_id] = segments;
@@ -133,7 +142,14 @@ class Witness {
             requests_.erase(request);
             if (const auto* grant = std::get_if<wire::AttachReply>(&packet.message)) {
                 see_segments(*grant);
+                const wire::Attach& asked = attaching_.at(packet.request_id);
+                HURRAY_CHECK(!asked.immutable_only || wire::is_immutable(grant->segments));
                 HURRAY_CHECK(may_read(grant->capsule, grant->access));
+                HURRAY_CHECK(asked.allow_unsealed || !wire::is_unsealed(grant->segments));
+            }
+            if (std::holds_alternative<wire::PublishReply>(packet.message)) {
+                const auto& [capsule, immutable] = publishing_.at(packet.request_id);
+                capsules_[{self_.uid, capsule}].immutable = immutable;
             }
             if (const auto* page = std::get_if<wire::ListReply>(&packet.message)) {
                 see_page(*page);
@@ -156,6 +172,7 @@ class Witness {
         std::set<wire::LeaseId> ended;
         bool lost = false;
         bool retired = false;
+        bool immutable = false;
     };
 
     bool may_read(const wire::CapsuleId& capsule, const wire::Access& access) const {
@@ -204,7 +221,7 @@ class Witness {
     void see_event(const wire::Ended& event) {
         const Capsule& capsule = capsules_[event.capsule];
         HURRAY_CHECK(capsule.open.empty() || claimed_.contains(event.capsule));
-        HURRAY_CHECK(event.reusable == !capsule.lost || claimed_.contains(event.capsule));
+        HURRAY_CHECK(event.reusable == (!capsule.lost && !capsule.immutable) || claimed_.contains(event.capsule));
         capsules_.erase(event.capsule);  // its id may be published anew
     }
     void see_event(const wire::Retired& event) { HURRAY_CHECK(!std::exchange(capsules_[event.capsule].retired, true)); }
@@ -225,6 +242,9 @@ class Witness {
     hurrayd::Identity self_;
     std::map<wire::CapsuleId, Capsule> capsules_;
     const Claimed& claimed_;
+    std::map<std::uint64_t, std::pair<wire::Id16, bool>>
+        publishing_;                                   ///< by request: capsule, and whether it is immutable
+    std::map<std::uint64_t, wire::Attach> attaching_;  ///< by request
     bool closing_ = false;
 };
 
@@ -416,12 +436,19 @@ class World : private hurrayd::Outbound::Listener {
         }
         std::vector<std::size_t> kinds;
         if (kind % 4 != 0) {
-            const std::size_t sort = kind % 8 == 1 ? 2 : kind / 8U % 16 < 8 ? kind / 8U % 2 : kind / 8U % 8;
+            std::size_t sort = kind % 8 == 1 ? 2 : kind / 8U % 16 < 8 ? kind / 8U % 2 : kind / 8U % 8;
             // Mostly of one number for each file, so that it is known already; now and then without its descriptor.
             const bool is_brought = which / 16U != 15;
+            auto memory = wire::Memory::Reusable;
+            if (which / 16U == 9) {
+                sort = kImmutableSort;
+                memory = wire::Memory::Immutable;
+            } else if (which / 16U == 11) {  // what it is not
+                memory = kind / 64U % 2 == 0 ? wire::Memory::Immutable : wire::Memory::Dmabuf;
+            }
             const std::uint64_t number = which / 16U % 2 == 0 ? kind : sort;
             const std::uint64_t reservation = which / 16U % 4 == 2 ? kind / 4U % 8 : 0;
-            publish.segments = {{number, is_brought, wire::Memory::Reusable, sort == 2 ? 8192U : 4096U, reservation}};
+            publish.segments = {{number, is_brought, memory, sort == 2 ? 8192U : 4096U, reservation}};
             if (is_brought) {
                 kinds.push_back(sort);
             }
@@ -438,6 +465,8 @@ class World : private hurrayd::Outbound::Listener {
         } else {
             attach.what = std::string(script.one_of(kNames));
         }
+        attach.immutable_only = how >= 128 && attach.lease % 2 == 0;
+        attach.allow_unsealed = how >= 128;
         attach.which = std::array{wire::Which::Latest, wire::Which::Latest, wire::Which::Exactly,
                                   wire::Which::NewerThan}[how / 32 % 4];
         if (attach.which != wire::Which::Latest) {
@@ -533,6 +562,12 @@ class World : private hurrayd::Outbound::Listener {
         const SessionNumber number = peer.daemons.number;
         outbound_.spoke(number);
         const bool was_greeted = peer.daemons.greeted;
+        if (const auto* publish = decoded ? std::get_if<wire::Publish>(&decoded->message) : nullptr) {
+            peer.witness.publishes(decoded->request_id, *publish);
+        }
+        if (const auto* attach = decoded ? std::get_if<wire::Attach>(&decoded->message) : nullptr) {
+            peer.witness.attaches(decoded->request_id, *attach);
+        }
         if (const auto* drop = decoded ? std::get_if<wire::Drop>(&decoded->message) : nullptr) {
             peer.witness.drops(decoded->request_id, drop->segments);
         }

@@ -212,13 +212,7 @@ TEST_F(Messages, FlagsAreRefusedByTheirNames) {
     EXPECT_THAT(hurray_last_error_message(), HasSubstr("0x100000 is no flag of this function"));
 
     const std::uint64_t size = 4;
-    HurrayAllocateOptions allocate{};
-    allocate.struct_size = sizeof allocate;
-    allocate.flags = HURRAY_ALLOCATE_IMMUTABLE;
     HurrayAllocation* allocation = nullptr;
-    EXPECT_EQ(hurray_client_allocate(client.handle(), &size, 1, &allocate, &allocation), HURRAY_ERR_UNSUPPORTED);
-    EXPECT_THAT(hurray_last_error_message(), HasSubstr("HURRAY_ALLOCATE_IMMUTABLE"));
-
     ASSERT_EQ(hurray_client_allocate(client.handle(), &size, 1, nullptr, &allocation), HURRAY_OK);
     const std::uint8_t byte = 0;
     for (const auto& [flag, name] : {std::pair(HURRAY_PUBLISH_ONCE, "HURRAY_PUBLISH_ONCE"),

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <fstream>
@@ -7,6 +8,7 @@
 #include <mutex>
 #include <random>
 #include <set>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -21,6 +23,7 @@
 #include "tests/integration/client_test.hpp"
 #include "tests/support/mortal_daemon.hpp"
 #include "tests/support/temporary_directory.hpp"
+#include "tests/support/test_tensor.hpp"
 
 // What programs notice of the daemon's death: as little as can be. The daemon is killed and started again; the clients live on.
 
@@ -114,6 +117,42 @@ TEST_F(Resume, WhatIsPublishedAndAttachedIsThereAgain) {
     ASSERT_TRUE(log.wait_for(HURRAY_EVENT_LEASE_RELEASED));
     EXPECT_EQ(log.all().back().event.remaining, 1U);
     EXPECT_EQ(log.count(HURRAY_EVENT_LEASE_LOST), 0U);
+}
+
+TEST_F(Resume, ImmutableMemoryAndMemoryOfOnesOwnAreOfferedAgainWithoutTheCallersDescriptor) {
+    Connected producer = connect_logged();
+    Client& client = producer.client;
+    Allocation allocation = client.allocate<std::uint32_t>({1000}, {.immutable = true});
+    allocation.elements<std::uint32_t>()[0] = 5;
+    client.publish("immutable", std::move(allocation));
+    DenseDescriptor tensor;
+    tensor.element_type = ElementType::UInt8;
+    tensor.shape = {4096};
+    {
+        const UniqueFd own = make_memfd({.size = 2 * 4096, .fill = 'o'});
+        const std::int32_t fd = own.get();
+        for (const std::uint64_t offset : {0, 4096}) {
+            client.publish_fds("own/" + std::to_string(offset), tensor.encode(), std::span(&fd, 1),
+                               std::array{Placement{0, offset}});
+        }
+    }
+    restart_daemon();
+    producer.wait_back();
+    Connected consumer = connect_logged();
+    AttachOptions options;
+    options.immutable_only = true;
+    const Tensor immutable = consumer.client.attach("immutable", options);
+    EXPECT_EQ(first_of(immutable), 5U);
+    for (const char* name : {"own/0", "own/4096"}) {
+        EXPECT_EQ(consumer.client.attach(name).buffer()[4095], std::byte{'o'});
+    }
+    EXPECT_EQ(used(client, "descriptors"), 2U) << "one file is one segment, in this life too";
+    for (const CapsuleInfo& info : client.list("own/")) {
+        client.withdraw(info.capsule);
+    }
+    while (used(client, "descriptors") != 1) {
+        std::this_thread::yield();
+    }
 }
 
 TEST_F(Resume, AReleaseWhileTheDaemonIsAwayIsToldAsOne) {

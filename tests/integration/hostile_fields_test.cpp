@@ -166,8 +166,8 @@ Request publish() {
            {"without its descriptor", with(segment(4096, 1, false)), kInvalid, "publish.segments", {"0", "1"}},
            {"memory missing", with(segment(4096, 0)), kInvalid, "publish.segments[0].memory", {"0"}},
            {"memory unknown", with(segment(4096, 77)), kInvalid, "publish.segments[0].memory", {"77"}},
-           {"immutable", with(segment(4096, 2)), Errc::Unsupported, "publish.segments[0].memory"},
-           {"dma-buf", with(segment(4096, 3)), Errc::Unsupported, "publish.segments[0].memory"},
+           {"immutable", with(segment(4096, 2)), kInvalid, "publish.segments[0]", {"WRITE missing"}},
+           {"dma-buf", with(segment(4096, 3)), kInvalid, "publish.segments[0]", {"not a dma-buf but a memfd"}},
            {"GPU", with(segment(4096, 5)), Errc::Unsupported, "publish.segments[0].memory"},
            {"size missing", with(segment(0)), kInvalid, "publish.segments[0].size", {"0"}},
            {"smaller than it is", with(segment(4095)), kInvalid, "publish.segments[0].size", {"4096", "4095"}},
@@ -271,8 +271,8 @@ Request attach() {
            {"beside newer_than", number(4, 17) + number(5, 18), kInvalid, "attach.newer_than", {"17", "18"}}}},
          {"newer_than", "", {{"the highest", number(5, UINT64_MAX), Errc::NotFound, "attach.name"}}},
          {"last_seen", "", {{"the highest", number(6, UINT64_MAX), Errc::NotFound, "attach.name"}}},
-         {"immutable_only", "", {{"set", number(7, 1), Errc::Unsupported, "attach.immutable_only"}}},
-         {"allow_unsealed", "", {{"set", number(8, 1), Errc::Unsupported, "attach.allow_unsealed"}}},
+         {"immutable_only", "", {{"set", number(7, 1), Errc::NotFound, "attach.name"}}},
+         {"allow_unsealed", "", {{"set", number(8, 1), Errc::NotFound, "attach.name"}}},
          {"take", "", {{"set", number(9, 1), Errc::Unsupported, "attach.take"}}}},
         Errc::NotFound};
 }

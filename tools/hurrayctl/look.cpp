@@ -44,6 +44,8 @@ Json to_json(const hurray::CapsuleInfo& info) {
             {"bytes", info.byte_size},
             {"leases", info.leases},
             {"access", info.access ? Json{{"gid", info.access->gid}, {"mode", info.access->mode}} : Json()},
+            {"immutable", info.immutable},
+            {"unsealed", info.unsealed},
             {"retired", info.retired},
             {"lingering", info.lingering},
             {"pid", info.pid},

@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
+from _typeshed import FileDescriptorLike
 from typing_extensions import Buffer, CapsuleType, Self
 
 __version__: str
@@ -53,6 +54,8 @@ class Capsule(NamedTuple):
     capsule: str
     retired: bool
     access: Access
+    immutable: bool = False
+    unsealed: bool = False
 
 class Tensor(Buffer):
     @property
@@ -73,6 +76,10 @@ class Tensor(Buffer):
     def capsule(self) -> str: ...
     @property
     def access(self) -> Access: ...
+    @property
+    def immutable(self) -> bool: ...
+    @property
+    def unsealed(self) -> bool: ...
     @property
     def closed(self) -> bool: ...
     @property
@@ -101,6 +108,8 @@ class Publication:
     version: int
     @property
     def ended(self) -> bool: ...
+    @property
+    def reusable(self) -> bool: ...
     def withdraw(self) -> None: ...
     def wait_ended(self, timeout: float | None = None) -> bool: ...
 
@@ -138,6 +147,7 @@ class Client:
         dtype: npt.DTypeLike,
         *,
         zeroed: bool = True,
+        immutable: bool = False,
         access: Access | tuple[int, str | int | None] | int | None = None,
     ) -> npt.NDArray[Any]: ...
     def group(self) -> Group: ...
@@ -147,6 +157,21 @@ class Client:
         array: npt.ArrayLike,
         *,
         copy: bool = False,
+        immutable: bool = False,
+        group: Group | None = None,
+        access: Access | tuple[int, str | int | None] | int | None = None,
+        on_release: Callable[[Event], object] | None = None,
+        on_open: Callable[[Event], object] | None = None,
+    ) -> Publication: ...
+    def publish_fds(
+        self,
+        name: str | None,
+        fds: FileDescriptorLike | Sequence[FileDescriptorLike],
+        shape: SupportsIndex | Sequence[SupportsIndex] | None = None,
+        dtype: npt.DTypeLike | None = None,
+        *,
+        descriptor: bytes | None = None,
+        placements: Sequence[tuple[int, int]] | None = None,
         group: Group | None = None,
         access: Access | tuple[int, str | int | None] | int | None = None,
         on_release: Callable[[Event], object] | None = None,
@@ -170,6 +195,8 @@ class Client:
         timeout: float | None = 0.0,
         version: int | None = None,
         newer_than: int | None = None,
+        immutable_only: bool = False,
+        allow_unsealed: bool = False,
     ) -> Tensor: ...
     def attach_many(
         self, what: Iterable[str | Capsule | Publication], *, timeout: float | None = 0.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import json
 import math
 import operator
@@ -27,6 +28,7 @@ from ._errors import (
 )
 
 _FOR_EVER_MS = -1
+_REUSABLE = 1  # HURRAY_EVENT_FLAG_REUSABLE
 _KINDS = {  # HURRAY_EVENT_*
     2: "opened",
     3: "released",
@@ -58,7 +60,11 @@ class Event(NamedTuple):
 
 
 class Capsule(NamedTuple):
-    """A published tensor, as `list` shows it. `shape` and `dtype` are None if its descriptor is of a newer kind."""
+    """A published tensor, as `list` shows it. `shape` and `dtype` are None if its descriptor is of a newer kind.
+
+    `immutable`: nobody can change a byte of it, its producer neither. `unsealed`: it lies in a dma-buf, which others may
+    write to while it is read.
+    """
 
     name: str
     version: int
@@ -69,6 +75,8 @@ class Capsule(NamedTuple):
     capsule: str
     retired: bool
     access: Access
+    immutable: bool = False
+    unsealed: bool = False
 
 
 def connect(address=None, *, timeout=0.0, name=None, reconnect=None, on_connection=None) -> Client:
@@ -112,6 +120,14 @@ class Publication:
         """Whether it is over: it was retired, and the last consumer has let go of it or was lost."""
         return self._state.ended
 
+    @property
+    def reusable(self) -> bool:
+        """Whether its memory may be written again: it has ended, nobody can be reading it, and it is not immutable.
+
+        Of interest for `publish_fds`: what `allocate` gave is used again by itself.
+        """
+        return self._state.reusable
+
     def withdraw(self) -> None:
         """Let nobody attach it any more. Those who hold it go on reading."""
         self._client.withdraw(self)
@@ -143,11 +159,13 @@ class _PublicationState:
         self.on_release = on_release
         self.on_open = on_open
         self.ended = False
+        self.reusable = False
         self.done = threading.Event()
 
     def on_event(self, kind, status, capsule, version, remaining, flags, name):
         event = _event(kind, capsule, version, remaining, name)
         if event.kind == "ended":
+            self.reusable = bool(flags & _REUSABLE)
             self.ended = True
             self.done.set()
         elif event.kind == "opened":
@@ -330,7 +348,7 @@ class Client:
 
     # -- Producing ----------------------------------------------------------------------------------------------------
 
-    def allocate(self, shape, dtype, *, zeroed=True, access=None) -> np.ndarray:
+    def allocate(self, shape, dtype, *, zeroed=True, immutable=False, access=None) -> np.ndarray:
         """A zeroed, writable array in shared memory, to be filled and passed to `publish`.
 
         Its memory, and so the array and its views, stays valid as long as any of them exists. `dtype` is what NumPy
@@ -340,18 +358,22 @@ class Client:
         `zeroed=False` the array may then hold what this client published in it before, which saves the time of clearing
         for who writes every element anyway.
 
+        With `immutable=True` publishing seals it: after that nobody can change a byte of it, this program neither, and its
+        memory is never used again. For what is read long and by many, such as a model. Writing through a view that was made
+        before `publish` then ends the program (SIGSEGV). A forked child that has it mapped must end first:
+        InvalidArgumentError.
+
         `access` says who may read what is published in it: an Access, or its mode, as in `access=0o640`. None: what the daemon is configured
         with, by default this user alone. Memory keeps its access for life, since who has mapped it sees what is written there later.
         """
         dtype = _arrays.to_dtype(dtype)
         _arrays.element_type_of(dtype)
-        shape = (int(shape),) if np.ndim(shape) == 0 else tuple(int(size) for size in shape)
-        if any(size < 0 for size in shape):
-            raise InvalidArgumentError(f"shape {shape}: sizes can't be negative")
+        shape = _shape(shape)
         byte_size = math.prod(shape) * dtype.itemsize
         if byte_size >= 2**63:
             raise InvalidArgumentError(f"shape {shape} of {dtype} takes {byte_size} bytes, which no machine has")
-        return _arrays.new_array(self._core.allocate(byte_size, zeroed, access_numbers(access)), shape, dtype)
+        core = self._core.allocate(byte_size, zeroed, access_numbers(access), immutable)
+        return _arrays.new_array(core, shape, dtype)
 
     def group(self) -> Group:
         """Begin a group: what is published into it is there all at once, when it is committed.
@@ -365,7 +387,7 @@ class Client:
         return Group(self)
 
     def publish(
-        self, name, array, *, copy=False, group=None, access=None, on_release=None, on_open=None
+        self, name, array, *, copy=False, immutable=False, group=None, access=None, on_release=None, on_open=None
     ) -> Publication:
         """Publish `array` under `name`, replacing what was published there; `None` names it by its capsule id only.
 
@@ -373,7 +395,8 @@ class Client:
         consumers map the very same memory. It turns read-only then, and so does the array that `allocate` returned.
         Other views of it that were made before stay writable: don't use them, consumers see every byte.
 
-        Any other array needs `copy=True`, which copies it into shared memory first.
+        Any other array needs `copy=True`, which copies it into shared memory first; with `immutable=True` into memory that
+        nobody can change any more. (What is not copied is immutable if it was allocated so.)
 
         With a `group` of this client it is there only once that is committed.
 
@@ -389,10 +412,64 @@ class Client:
         readers = access_numbers(access)
         if allocation is None:
             address = _arrays.address_of(array)
-            published = self._core.publish_copy(name, dense, address, array.nbytes, state.on_event, wanted, number, readers)
+            published = self._core.publish_copy(
+                name, dense, address, array.nbytes, state.on_event, wanted, number, readers, immutable
+            )
+        elif immutable:
+            raise InvalidArgumentError("immutable=True is for copy=True; else say it to client.allocate()")
         else:
-            published = self._core.publish(name, dense, allocation, state.on_event, wanted, number, readers)
+            with _showing_what_is_sealed([(array, allocation)]):
+                published = self._core.publish(name, dense, allocation, state.on_event, wanted, number, readers)
         return self._published(name, array, allocation, state, published, group)
+
+    def publish_fds(
+        self,
+        name,
+        fds,
+        shape=None,
+        dtype=None,
+        *,
+        descriptor=None,
+        placements=None,
+        group=None,
+        access=None,
+        on_release=None,
+        on_open=None,
+    ) -> Publication:
+        """Publish memory that this program has made itself, without a copy: sealed memfds, or dma-bufs.
+
+        `fds` is a descriptor of a file, something with `fileno()`, or a list of them; they stay the caller's and may be closed at
+        once. What lies in them: a row-major array of `shape` and `dtype`, or whatever an encoded `descriptor` says, whose buffer
+        i is in `fds[placements[i][0]]` from byte `placements[i][1]` on. Without `placements` each buffer begins a descriptor of
+        its own.
+
+        A memfd needs all of its pages reserved (`os.posix_fallocate`) and the seals SHRINK, GROW, SEAL and, to be written again
+        through a mapping made before, FUTURE_WRITE; or WRITE, to be immutable. A dma-buf has no seals, so it goes only to those
+        who `attach(..., allow_unsealed=True)`. Anything else is refused: InvalidArgumentError says what is missing.
+
+        `access` says who may read it, as in `allocate`; one file has one access for as long as something lies in it.
+
+        Nobody may write to it before the publication has ended and is `reusable`.
+        """
+        name = None if name is None else _text("name", name)
+        if (descriptor is None) == (shape is None) or (shape is None) != (dtype is None):
+            raise InvalidArgumentError("say shape and dtype, or descriptor, for what lies in the memory")
+        if descriptor is None:
+            dtype = _arrays.to_dtype(dtype)
+            descriptor = _hurray.encode_dense(_arrays.row_major(_shape(shape), dtype))
+        fds = [_fileno(fd) for fd in (fds if isinstance(fds, (list, tuple)) else [fds])]
+        state = _PublicationState(on_release, on_open)
+        published = self._core.publish_fds(
+            name,
+            bytes(descriptor),
+            fds,
+            None if placements is None else [(int(segment), int(offset)) for segment, offset in placements],
+            state.on_event,
+            (on_open is not None, on_release is not None),
+            self._number_of(group),
+            access_numbers(access),
+        )
+        return self._published(name, None, None, state, published, group)
 
     def publish_many(self, arrays, *, copy=False, group=None, access=None, on_release=None, on_open=None) -> dict[str, Publication]:
         """Publish a whole model, all of it at once or not at all, in a small part of the time that `publish` of each takes.
@@ -415,9 +492,10 @@ class Client:
             address = _arrays.address_of(array) if allocation is None else 0
             batch.append((name, array, allocation, state))
             items.append(_hurray.ToPublish(_text("name", name), dense, allocation, address, array.nbytes, state.on_event))
-        published = self._core.publish_many(
-            items, (on_open is not None, on_release is not None), number, access_numbers(access)
-        )
+        with _showing_what_is_sealed([(array, allocation) for _, array, allocation, _ in batch]):
+            published = self._core.publish_many(
+                items, (on_open is not None, on_release is not None), number, access_numbers(access)
+            )
         return {
             name: self._published(name, array, allocation, state, told, group)
             for (name, array, allocation, state), told in zip(batch, published, strict=True)
@@ -454,19 +532,31 @@ class Client:
 
     # -- Consuming ----------------------------------------------------------------------------------------------------
 
-    def attach(self, what, *, timeout=0.0, version=None, newer_than=None) -> _hurray.Tensor:
+    def attach(
+        self, what, *, timeout=0.0, version=None, newer_than=None, immutable_only=False, allow_unsealed=False
+    ) -> _hurray.Tensor:
         """Attach a published tensor: read-only, without a copy.
 
         `what` is a name, or a Capsule or Publication for exactly that one. Of a name, the newest version is taken, or
         `version`, or the first that is newer than `newer_than` (0: any). `timeout` says how many seconds to wait for it to be
         published: 0 raises NotFoundError at once, None waits for ever; TimeoutError once it has run out. Ctrl-C ends
         the wait.
+
+        What memory it lies in does not decide which version that is: with `immutable_only=True` one that its producer may
+        write to again is refused, without `allow_unsealed=True` one in a dma-buf, which others may write to while it is read:
+        UnsupportedError, at once or when that version comes.
         """
         capsule = getattr(what, "capsule", None)
         name = _text("name", what) if capsule is None else None
         milliseconds = _milliseconds(timeout)
         return self._core.attach(
-            name, capsule, _version("version", version, 1), _version("newer_than", newer_than, 0), milliseconds
+            name,
+            capsule,
+            _version("version", version, 1),
+            _version("newer_than", newer_than, 0),
+            milliseconds,
+            bool(immutable_only),
+            bool(allow_unsealed),
         )
 
     def attach_many(self, what, *, timeout=0.0) -> list[_hurray.Tensor]:
@@ -485,7 +575,10 @@ class Client:
 
     def list(self, pattern="") -> list[Capsule]:
         """The capsules that this user may read. `pattern`: a name, a prefix that ends in "/", or "" for all."""
-        return [Capsule(*entry, Access(*access)) for *entry, access in self._core.list(_text("pattern", pattern))]
+        return [
+            Capsule(*entry, Access(*access), immutable, unsealed)
+            for *entry, access, immutable, unsealed in self._core.list(_text("pattern", pattern))
+        ]
 
     def watch(self, pattern="", callback=None) -> Watch:
         """What there is ("present", then "snapshot-end"), and from then on what changes.
@@ -557,6 +650,18 @@ class Client:
         raise ConnectionLostError("the connection to the daemon has ended")
 
 
+@contextlib.contextmanager
+def _showing_what_is_sealed(arrays):
+    """Turns arrays of immutable allocations read-only that were sealed and then refused."""
+    try:
+        yield
+    except BaseException:
+        for array, allocation in arrays:
+            if allocation is not None and allocation.read_only:
+                _arrays.make_read_only(array, allocation)
+        raise
+
+
 def _laid_out(array, copy):
     """The array that is published, how it lies, and its allocation; None if it is copied."""
     array = np.asanyarray(array)
@@ -602,6 +707,17 @@ def _text(what: str, text) -> str:
     except UnicodeEncodeError:
         raise InvalidArgumentError(f"{what} {text!r} can't be written in UTF-8") from None
     return text
+
+
+def _shape(shape) -> tuple[int, ...]:
+    shape = (int(shape),) if np.ndim(shape) == 0 else tuple(int(size) for size in shape)
+    if any(size < 0 for size in shape):
+        raise InvalidArgumentError(f"shape {shape}: sizes can't be negative")
+    return shape
+
+
+def _fileno(fd) -> int:
+    return operator.index(fd.fileno() if hasattr(fd, "fileno") else fd)
 
 
 def _version(what: str, version, lowest: int) -> int:

@@ -219,6 +219,12 @@ AllocationHandle Allocation::take(const std::shared_ptr<ClientState>& client) {
     return std::move(handle_);
 }
 
+void Allocation::give_back(AllocationHandle handle) {
+    handle_ = std::move(handle);
+    std::uint8_t writable = 1;
+    sealed_ = hurray_allocation_is_writable(handle_.get(), &writable) == HURRAY_OK && writable == 0;
+}
+
 // ---- Client ---------------------------------------------------------------------------------------------------------
 
 Client::Client(const std::optional<std::string>& address, const std::optional<std::string>& client_name,
@@ -265,11 +271,12 @@ void Client::close() {
     }
 }
 
-std::unique_ptr<Allocation> Client::allocate(std::uint64_t byte_size, bool zeroed, const Access& access) {
+std::unique_ptr<Allocation> Client::allocate(std::uint64_t byte_size, bool zeroed, const Access& access,
+                                             bool immutable) {
     const std::shared_ptr<ClientState> state = use();
     HurrayAllocateOptions options{};
     options.struct_size = sizeof options;
-    options.flags = zeroed ? 0 : HURRAY_ALLOCATE_UNINITIALIZED;
+    options.flags = (zeroed ? 0 : HURRAY_ALLOCATE_UNINITIALIZED) | (immutable ? HURRAY_ALLOCATE_IMMUTABLE : 0);
     options.access = to_c(access);
     HurrayAllocation* allocation = nullptr;
     check(without_gil([&] { return hurray_client_allocate(state->handle, &byte_size, 1, &options, &allocation); }));
@@ -299,13 +306,13 @@ Published Client::publish(const std::optional<std::string>& name, const Dense& d
 
 Published Client::publish_copy(const std::optional<std::string>& name, const Dense& dense, std::uintptr_t address,
                                std::uint64_t byte_size, nb::object on_event, std::pair<bool, bool> wanted,
-                               std::uint64_t group, const Access& access) {
+                               std::uint64_t group, const Access& access, bool immutable) {
     const std::shared_ptr<ClientState> state = use();
     const std::vector<std::uint8_t> descriptor = encode(dense);
     const BufferList buffers = wrap(address, byte_size);
     return publish_with(*state, std::move(on_event), wanted, group, access,
                         [&](HurrayPublishOptions& options, HurrayCapsuleInfo& info) {
-                            options.flags |= HURRAY_PUBLISH_COPY;
+                            options.flags |= HURRAY_PUBLISH_COPY | (immutable ? HURRAY_PUBLISH_IMMUTABLE : 0);
                             return hurray_client_publish_list(state->handle, c_str(name), descriptor.data(),
                                                               descriptor.size(), buffers.get(), &options, &info);
                         });
@@ -390,6 +397,37 @@ std::vector<Published> Client::publish_many(const std::vector<ToPublish>& items,
     return published;
 }
 
+Published Client::publish_fds(const std::optional<std::string>& name, const nb::bytes& descriptor,
+                              const std::vector<std::int32_t>& fds,
+                              const std::optional<std::vector<std::pair<std::uint32_t, std::uint64_t>>>& placements,
+                              nb::object on_event, std::pair<bool, bool> wanted, std::uint64_t group,
+                              const Access& access) {
+    const std::shared_ptr<ClientState> state = use();
+    const auto* const encoded = reinterpret_cast<const std::uint8_t*>(descriptor.c_str());
+    std::vector<HurrayPlacement> placed;
+    if (placements) {
+        HurrayDescriptor* made = nullptr;
+        check(hurray_descriptor_decode(encoded, descriptor.size(), &made));
+        std::uint32_t buffers = 0;
+        hurray_descriptor_buffer_count(made, &buffers);
+        hurray_descriptor_destroy(made);
+        if (placements->size() != buffers) {
+            const std::string message =
+                std::to_string(placements->size()) + " placements for " + std::to_string(buffers) + " buffers";
+            raise_status(HURRAY_ERR_INVALID_ARGUMENT, message);
+        }
+        for (const auto& [segment, offset] : *placements) {
+            placed.push_back({segment, offset});
+        }
+    }
+    return publish_with(*state, std::move(on_event), wanted, group, access,
+                        [&](const HurrayPublishOptions& options, HurrayCapsuleInfo& info) {
+                            return hurray_client_publish_fds(state->handle, c_str(name), encoded, descriptor.size(),
+                                                             fds.data(), static_cast<std::uint32_t>(fds.size()),
+                                                             placements ? placed.data() : nullptr, &options, &info);
+                        });
+}
+
 std::uint64_t Client::begin_group() {
     const std::shared_ptr<ClientState> state = use();
     std::uint64_t number = 0;
@@ -419,11 +457,14 @@ void Client::withdraw(const std::string& capsule) {
 
 std::unique_ptr<Tensor> Client::attach(const std::optional<std::string>& name,
                                        const std::optional<std::string>& capsule, std::uint64_t version,
-                                       std::uint64_t newer_than, std::int64_t timeout_ms) {
+                                       std::uint64_t newer_than, std::int64_t timeout_ms, bool immutable_only,
+                                       bool allow_unsealed) {
     const std::shared_ptr<ClientState> state = use();
     HurrayCapsuleId id{};
     HurrayAttachOptions options{};
     options.struct_size = sizeof options;
+    options.flags =
+        (immutable_only ? HURRAY_ATTACH_IMMUTABLE_ONLY : 0) | (allow_unsealed ? HURRAY_ATTACH_ALLOW_UNSEALED : 0);
     options.name = c_str(name);
     if (capsule) {
         id = capsule_from_text(*capsule);
@@ -518,10 +559,11 @@ nb::list Client::list(const std::string& pattern) {
         } catch (const nb::python_error&) {
             // A descriptor of a newer kind: it is there all the same.
         }
-        result.append(nb::make_tuple(entry.name, entry.info.version, shape, element_type, entry.info.byte_size,
-                                     entry.info.leases, capsule_text(entry.info.capsule),
-                                     (entry.info.flags & HURRAY_CAPSULE_RETIRED) != 0,
-                                     nb::make_tuple(entry.info.access.mode, entry.info.access.gid)));
+        result.append(nb::make_tuple(
+            entry.name, entry.info.version, shape, element_type, entry.info.byte_size, entry.info.leases,
+            capsule_text(entry.info.capsule), (entry.info.flags & HURRAY_CAPSULE_RETIRED) != 0,
+            nb::make_tuple(entry.info.access.mode, entry.info.access.gid),
+            (entry.info.flags & HURRAY_CAPSULE_IMMUTABLE) != 0, (entry.info.flags & HURRAY_CAPSULE_UNSEALED) != 0));
     }
     return result;
 }
@@ -603,7 +645,7 @@ namespace {
 int allocation_get(PyObject* self, Py_buffer* view, int flags) noexcept {
     const Allocation* source = nb::inst_ptr<Allocation>(self);
     return PyBuffer_FillInfo(view, self, source->data(), static_cast<Py_ssize_t>(source->nbytes()),
-                             source->published() ? 1 : 0, flags);
+                             source->read_only() ? 1 : 0, flags);
 }
 
 PyType_Slot allocation_slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(allocation_get)}, {0, nullptr}};
@@ -660,6 +702,7 @@ void bind_client(nb::module_& module) {
         .def_prop_ro("address", &Allocation::address)
         .def_prop_ro("nbytes", &Allocation::nbytes)
         .def_prop_ro("published", &Allocation::published)
+        .def_prop_ro("read_only", &Allocation::read_only)
         .def_rw("array", &Allocation::array, nb::arg().none());
 
     nb::class_<Dense>(module, "Dense")
@@ -677,11 +720,15 @@ void bind_client(nb::module_& module) {
              nb::arg("on_connection").none())
         .def("close", &Client::close)
         .def_prop_ro("closed", &Client::closed)
-        .def("allocate", &Client::allocate, nb::arg("byte_size"), nb::arg("zeroed"), nb::arg("access") = nb::none())
+        .def("allocate", &Client::allocate, nb::arg("byte_size"), nb::arg("zeroed"), nb::arg("access") = nb::none(),
+             nb::arg("immutable") = false)
         .def("publish", &Client::publish, nb::arg("name").none(), nb::arg("dense"), nb::arg("allocation"),
              nb::arg("on_event").none(), nb::arg("wanted"), nb::arg("group") = 0, nb::arg("access") = nb::none())
         .def("publish_copy", &Client::publish_copy, nb::arg("name").none(), nb::arg("dense"), nb::arg("address"),
              nb::arg("byte_size"), nb::arg("on_event").none(), nb::arg("wanted"), nb::arg("group") = 0,
+             nb::arg("access") = nb::none(), nb::arg("immutable") = false)
+        .def("publish_fds", &Client::publish_fds, nb::arg("name").none(), nb::arg("descriptor"), nb::arg("fds"),
+             nb::arg("placements").none(), nb::arg("on_event").none(), nb::arg("wanted"), nb::arg("group") = 0,
              nb::arg("access") = nb::none())
         .def("publish_many", &Client::publish_many, nb::arg("items"), nb::arg("wanted"), nb::arg("group"),
              nb::arg("access") = nb::none())
@@ -690,13 +737,18 @@ void bind_client(nb::module_& module) {
         .def("published_version", &Client::published_version, nb::arg("capsule"))
         .def("withdraw", &Client::withdraw, nb::arg("capsule"))
         .def("attach", &Client::attach, nb::arg("name").none(), nb::arg("capsule").none(), nb::arg("version"),
-             nb::arg("newer_than"), nb::arg("timeout_ms"))
+             nb::arg("newer_than"), nb::arg("timeout_ms"), nb::arg("immutable_only") = false,
+             nb::arg("allow_unsealed") = false)
         .def("attach_many", &Client::attach_many, nb::arg("what"), nb::arg("timeout_ms"))
         .def("list", &Client::list, nb::arg("pattern"))
         .def("watch", &Client::watch, nb::arg("pattern"), nb::arg("callable"))
         .def("unwatch", &Client::unwatch, nb::arg("watch"))
         .def("status_json", &Client::status_json);
 
+    module.def("encode_dense", [](const Dense& dense) {
+        const std::vector<std::uint8_t> descriptor = encode(dense);
+        return nb::bytes(descriptor.data(), descriptor.size());
+    });
     module.def("at_exit", &at_exit);
     module.def("after_fork_in_child", &gate::reset_in_child);
 }

@@ -64,11 +64,13 @@ class Allocation {
     [[nodiscard]] std::uintptr_t address() const { return reinterpret_cast<std::uintptr_t>(data_); }
     [[nodiscard]] std::uint64_t nbytes() const { return byte_size_; }
     [[nodiscard]] bool published() const { return published_; }
+    [[nodiscard]] bool read_only() const { return published_ || sealed_; }
     [[nodiscard]] void* data() const { return data_; }
 
     /// Takes the handle for a publish by `client`; throws if it isn't there or isn't that client's.
     [[nodiscard]] AllocationHandle take(const std::shared_ptr<ClientState>& client);
-    void give_back(AllocationHandle handle) { handle_ = std::move(handle); }
+    /// Of a publish that failed, which may have made it immutable all the same.
+    void give_back(AllocationHandle handle);
     void mark_published() { published_ = true; }
 
     nb::object array;  // weak reference to the array that allocate() returned
@@ -80,6 +82,7 @@ class Allocation {
     void* data_ = nullptr;
     std::uint64_t byte_size_ = 0;
     bool published_ = false;
+    bool sealed_ = false;  // it can't be written any more
 };
 
 /// How a dense tensor lies in its buffer.
@@ -101,13 +104,14 @@ class Client {
 
     void close();
     [[nodiscard]] bool closed() const { return state_ == nullptr; }
-    [[nodiscard]] std::unique_ptr<Allocation> allocate(std::uint64_t byte_size, bool zeroed, const Access& access);
+    [[nodiscard]] std::unique_ptr<Allocation> allocate(std::uint64_t byte_size, bool zeroed, const Access& access,
+                                                       bool immutable);
     /// `wanted`: whether to tell `on_event` of leases that open, and of those that end; of the capsule's end it is told anyway.
     Published publish(const std::optional<std::string>& name, const Dense& dense, Allocation& allocation,
                       nb::object on_event, std::pair<bool, bool> wanted, std::uint64_t group, const Access& access);
     Published publish_copy(const std::optional<std::string>& name, const Dense& dense, std::uintptr_t address,
                            std::uint64_t byte_size, nb::object on_event, std::pair<bool, bool> wanted,
-                           std::uint64_t group, const Access& access);
+                           std::uint64_t group, const Access& access, bool immutable);
     /// One of several.
     struct ToPublish {
         std::optional<std::string> name;
@@ -120,6 +124,11 @@ class Client {
     /// All of them, or some, and then it throws: `group` is to be aborted.
     std::vector<Published> publish_many(const std::vector<ToPublish>& items, std::pair<bool, bool> wanted,
                                         std::uint64_t group, const Access& access);
+    /// Memory that the caller has made: `placements` are the descriptor and the offset of each buffer; none: buffer i begins fds[i].
+    Published publish_fds(const std::optional<std::string>& name, const nb::bytes& descriptor,
+                          const std::vector<std::int32_t>& fds,
+                          const std::optional<std::vector<std::pair<std::uint32_t, std::uint64_t>>>& placements,
+                          nb::object on_event, std::pair<bool, bool> wanted, std::uint64_t group, const Access& access);
     [[nodiscard]] std::uint64_t begin_group();
     void end_group(std::uint64_t group, bool commit);
     /// Of a capsule that this client has published and that has not ended; 0 while it is staged.
@@ -127,7 +136,8 @@ class Client {
     void withdraw(const std::string& capsule);
     [[nodiscard]] std::unique_ptr<Tensor> attach(const std::optional<std::string>& name,
                                                  const std::optional<std::string>& capsule, std::uint64_t version,
-                                                 std::uint64_t newer_than, std::int64_t timeout_ms);
+                                                 std::uint64_t newer_than, std::int64_t timeout_ms, bool immutable_only,
+                                                 bool allow_unsealed);
     /// Of each, name or capsule.
     [[nodiscard]] std::vector<std::unique_ptr<Tensor>> attach_many(
         const std::vector<std::pair<std::optional<std::string>, std::optional<std::string>>>& what,

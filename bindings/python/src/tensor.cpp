@@ -413,7 +413,9 @@ Tensor::Tensor(BufferList buffers, Context context, const HurrayCapsuleInfo& inf
       capsule_(capsule_text(info.capsule)),
       version_(info.version),
       gid_(info.access.gid),
-      mode_(info.access.mode) {
+      mode_(info.access.mode),
+      immutable_((info.flags & HURRAY_CAPSULE_IMMUTABLE) != 0),
+      unsealed_((info.flags & HURRAY_CAPSULE_UNSEALED) != 0) {
     lease_->buffers = std::move(buffers);
     lease_->context = std::move(context);
     TensorInfo read = read_descriptor(info.descriptor, info.descriptor_len);
@@ -543,6 +545,10 @@ void bind_tensor(nb::module_& module) {
         .def_prop_ro("name", &Tensor::name, "The name it was published under; \"\" if it has none.")
         .def_prop_ro("version", &Tensor::version, "Version of its name; rises with each publish, with gaps.")
         .def_prop_ro("capsule", &Tensor::capsule, "Id of the capsule, \"UID:HEX\".")
+        .def_prop_ro("immutable", &Tensor::immutable,
+                     "Whether nobody can change a byte of it any more, its producer neither.")
+        .def_prop_ro("unsealed", &Tensor::unsealed,
+                     "Whether it lies in a dma-buf, which others may write to while it is read.")
         .def_prop_ro(
             "access",
             [](const Tensor& self) {

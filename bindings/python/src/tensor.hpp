@@ -71,6 +71,8 @@ class Tensor {
     [[nodiscard]] const std::string& name() const { return name_; }
     [[nodiscard]] const std::string& capsule() const { return capsule_; }
     [[nodiscard]] std::uint64_t version() const { return version_; }
+    [[nodiscard]] bool immutable() const { return immutable_; }
+    [[nodiscard]] bool unsealed() const { return unsealed_; }
     [[nodiscard]] std::uint32_t gid() const { return gid_; }
     [[nodiscard]] std::uint32_t mode() const { return mode_; }
     [[nodiscard]] bool closed() const { return lease_ == nullptr; }
@@ -95,6 +97,8 @@ class Tensor {
     std::uint64_t version_;
     std::uint32_t gid_;
     std::uint32_t mode_;
+    bool immutable_;
+    bool unsealed_;
 };
 
 /// Adds Tensor and View to the module.

@@ -79,13 +79,13 @@ struct Access {
 /// What is known of a capsule. Owns all of it.
 struct CapsuleInfo {
     CapsuleId capsule;
-    std::string name;              ///< empty: it has none
-    std::uint64_t version = 0;     ///< 0: staged in a Group
-    std::uint64_t byte_size = 0;   ///< of its buffers together
-    std::uint64_t leases = 0;      ///< open ones when Client::list or Client::published asked; else 0
-    std::optional<Access> access;  ///< from publish and published nothing, unless it was asked for
-    bool immutable = false;
-    bool unsealed = false;
+    std::string name;                      ///< empty: it has none
+    std::uint64_t version = 0;             ///< 0: staged in a Group
+    std::uint64_t byte_size = 0;           ///< of its buffers together
+    std::uint64_t leases = 0;              ///< open ones when Client::list or Client::published asked; else 0
+    std::optional<Access> access;          ///< from publish and published nothing, unless it was asked for
+    bool immutable = false;                ///< nobody can change a byte of it any more, its producer neither
+    bool unsealed = false;                 ///< it lies in a dma-buf: others may write to it while it is read
     bool retired = false;                  ///< can't be attached any more, is still held
     bool lingering = false;                ///< outlives its producer
     std::int32_t pid = 0;                  ///< of its producer when Client::list asked; else 0
@@ -95,8 +95,9 @@ struct CapsuleInfo {
 /// One event. `name` lives for the callback only.
 struct Event {
     std::uint32_t kind = 0;  ///< HURRAY_EVENT_*; be ready for kinds that are newer than this header
-    bool reusable = false;   ///< HURRAY_EVENT_ENDED: nobody can be reading the memory any more
-    bool away = false;       ///< HURRAY_EVENT_CONNECTION: the daemon is away, the client tries to reach it again
+    /// HURRAY_EVENT_ENDED: nobody can be reading the memory any more, so it may be written again.
+    bool reusable = false;
+    bool away = false;  ///< HURRAY_EVENT_CONNECTION: the daemon is away, the client tries to reach it again
     HurrayStatus status = HURRAY_OK;
     CapsuleId capsule;
     std::uint64_t version = 0;
@@ -126,7 +127,8 @@ struct PublishOptions {
         on_event{};  ///< this capsule's events; kept until HURRAY_EVENT_ENDED or the Client's end. May be empty
     bool tell_opened = false;  ///< HURRAY_EVENT_LEASE_OPENED too
     std::uint64_t group = 0;   ///< Group::number(): there once that is committed. 0: at once
-    /// Of publish_copy. Of allocated memory what it was allocated for, or nothing: then it is that.
+    bool immutable = false;    ///< publish_copy: nobody can change the copy any more
+    /// Of publish_copy and publish_fds. Of allocated memory what it was allocated for, or nothing: then it is that.
     std::optional<Access> access{};
     std::chrono::milliseconds timeout{0};  ///< how long to wait while the daemon is away
 };
@@ -139,6 +141,8 @@ struct AttachOptions {
     std::uint64_t version = 0;             ///< this one only; 0: any
     std::uint64_t newer_than = 0;          ///< the first one above this; 0: the latest
     Populate populate = Populate::Auto;
+    bool immutable_only = false;  ///< refuse what its producer may write to again (HURRAY_ERR_UNSUPPORTED)
+    bool allow_unsealed = false;  ///< take dma-bufs too, which others may write to while they are read
 };
 
 // ---- Details -------------------------------------------------------------------------------------------------------
@@ -313,8 +317,13 @@ enum class Contents : std::uint8_t {
     Whatever  ///< zeros, or what this client published in that memory before: for who writes every byte anyway
 };
 
+/// Where one buffer lies: in fds[segment] of Client::publish_fds, from byte `offset` on.
+using Placement = HurrayPlacement;
+
 struct AllocateOptions {
     Contents contents = Contents::Zeros;
+    /// Publishing seals it: nobody can change a byte any more, this program neither. What points into it may be read on, not written.
+    bool immutable = false;
     std::optional<Access> access{};  ///< of the capsule that it is for; nothing: as the daemon has it
 };
 
@@ -352,6 +361,14 @@ class Allocation {
         client_detail::check_element_type<T>(*element_type_);
         const std::span<std::byte> bytes = buffer(0);
         return {reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)};
+    }
+
+    /// Whether it may still be written: not once a publish has sealed it, even if the daemon then refused it.
+    bool is_writable() const {
+        check_is_ours();
+        std::uint8_t writable = 0;
+        throw_if_failed(hurray_allocation_is_writable(handle_.get(), &writable));
+        return writable != 0;
     }
 
     /// What it will be published as; empty unless it was made for a tensor.
@@ -715,7 +732,8 @@ class Client {
         Allocation allocation;
         HurrayAllocateOptions c_options{};
         c_options.struct_size = sizeof c_options;
-        c_options.flags = options.contents == Contents::Whatever ? HURRAY_ALLOCATE_UNINITIALIZED : 0;
+        c_options.flags = (options.contents == Contents::Whatever ? HURRAY_ALLOCATE_UNINITIALIZED : 0u) |
+                          (options.immutable ? HURRAY_ALLOCATE_IMMUTABLE : 0u);
         c_options.access = client_detail::to_c(options.access);
         HurrayAllocation* made = nullptr;
         throw_if_failed(hurray_client_allocate(use(), byte_sizes.data(), static_cast<std::uint32_t>(byte_sizes.size()),
@@ -835,6 +853,27 @@ class Client {
                                 return hurray_client_publish_list(client, client_detail::or_null(name),
                                                                   descriptor.data(), descriptor.size(), buffers.get(),
                                                                   &c_options, &out);
+                            });
+    }
+
+    /// Publishes memory that the caller has made itself, sealed memfds or dma-bufs, without a copy: see hurray_client_publish_fds.
+    /// The descriptors stay the caller's. `placements` has one entry for each buffer of the descriptor; empty: buffer i begins
+    /// fds[i]. Until HURRAY_EVENT_ENDED comes with `reusable`, nobody may write to it.
+    CapsuleInfo publish_fds(const std::string& name, std::span<const std::uint8_t> descriptor,
+                            std::span<const std::int32_t> fds, std::span<const Placement> placements = {},
+                            PublishOptions options = {}) {
+        if (!placements.empty()) {
+            if (const std::uint32_t buffers = Descriptor(descriptor).buffer_count(); placements.size() != buffers) {
+                throw StatusError(HURRAY_ERR_INVALID_ARGUMENT, std::to_string(placements.size()) + " placements for " +
+                                                                   std::to_string(buffers) + " buffers");
+            }
+        }
+        return publish_with(std::move(options), 0,
+                            [&](HurrayClient* client, const HurrayPublishOptions& c_options, HurrayCapsuleInfo& out) {
+                                return hurray_client_publish_fds(
+                                    client, client_detail::or_null(name), descriptor.data(), descriptor.size(),
+                                    fds.data(), static_cast<std::uint32_t>(fds.size()),
+                                    placements.empty() ? nullptr : placements.data(), &c_options, &out);
                             });
     }
 
@@ -973,7 +1012,8 @@ class Client {
     void fill(HurrayPublishOptions& c_options, PublishOptions& options, std::uint32_t flags,
               client_detail::Listeners::Listener*& listener) {
         c_options.struct_size = sizeof c_options;
-        c_options.flags = flags | (options.tell_opened ? HURRAY_PUBLISH_TELL_OPENED : 0u);
+        c_options.flags = flags | (options.tell_opened ? HURRAY_PUBLISH_TELL_OPENED : 0u) |
+                          (options.immutable ? HURRAY_PUBLISH_IMMUTABLE : 0u);
         c_options.group = options.group;
         c_options.access = client_detail::to_c(options.access);
         c_options.timeout_ms = options.timeout.count();
@@ -986,6 +1026,8 @@ class Client {
 
     static void fill(HurrayAttachOptions& c_options, const AttachOptions& options) noexcept {
         c_options.struct_size = sizeof c_options;
+        c_options.flags = (options.immutable_only ? HURRAY_ATTACH_IMMUTABLE_ONLY : 0u) |
+                          (options.allow_unsealed ? HURRAY_ATTACH_ALLOW_UNSEALED : 0u);
         c_options.version = options.version;
         c_options.newer_than = options.newer_than;
         c_options.populate = static_cast<std::uint32_t>(options.populate);

@@ -1,6 +1,7 @@
 #include "client/segment_pool.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
@@ -15,6 +16,8 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "tests/unit/client/fake_books.hpp"
 
@@ -416,6 +419,76 @@ TEST_F(SegmentPoolTest, QuietEndLeavesTheUnmappingToASweep) {
     none.pool->sweep();
     EXPECT_FALSE(none.pool->needs_sweep());
     EXPECT_EQ(none.books->forgotten, Numbers{1});
+}
+
+// ---- Immutable and foreign segments
+
+TEST_F(SegmentPoolTest, ImmutableBlockHasASegmentOfItsOwnAndIsNeverUsedAgain) {
+    auto small = take(kPage);
+    auto block = pool->take_immutable(kPage).value();
+    EXPECT_NE(&block->segment(), &small->segment());
+    EXPECT_EQ(block->segment().kind, wire::Memory::Immutable);
+    EXPECT_EQ(block->length(), kPage);
+    EXPECT_EQ(books->reserved.at(block->segment().number), kPage);
+    block->segment().known_in = 1;
+    const std::uint64_t number = block->segment().number;
+    block.reset();
+    EXPECT_EQ(books->forgotten, Numbers{number});
+    EXPECT_EQ(pool->totals().segments, 1u) << "the arena of the small one";
+    EXPECT_EQ(pool->totals().idle_segments, 0u);
+}
+
+TEST_F(SegmentPoolTest, SegmentBecomesImmutableInPlaceOnce) {
+    const auto block = pool->take_immutable(2 * kPage).value();
+    std::memset(block->data(), 7, 2 * kPage);
+    const WritableSegment& memory = *block->segment().memory;
+    EXPECT_FALSE(memory.is_immutable());
+    ASSERT_TRUE(memory.make_immutable());
+    EXPECT_TRUE(memory.is_immutable());
+    EXPECT_EQ(std::to_integer<int>(block->data()[2 * kPage - 1]), 7);
+    EXPECT_TRUE(memory.make_immutable()) << "again";
+    EXPECT_TRUE(wire::check_segment(memory.fd(), {.memory = wire::Memory::Immutable, .size = 2 * kPage}, {"s"}));
+}
+
+TEST_F(SegmentPoolTest, WhatElseIsMappedWritableStaysAsItWas) {
+    const auto block = pool->take_immutable(kPage).value();
+    const WritableSegment& memory = *block->segment().memory;
+    void* const other = ::mmap(nullptr, kPage, PROT_READ | PROT_WRITE, MAP_SHARED, memory.fd(), 0);
+    ASSERT_NE(other, MAP_FAILED);
+    const auto refused = memory.make_immutable();
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, Errc::InvalidArgument);
+    EXPECT_EQ(refused.error().os_error, EBUSY);
+    EXPECT_FALSE(memory.is_immutable());
+    std::memset(block->data(), 3, kPage);
+    EXPECT_EQ(*static_cast<const char*>(other), 3) << "it is the same memory still";
+    ::munmap(other, kPage);
+    EXPECT_TRUE(memory.make_immutable());
+}
+
+TEST_F(SegmentPoolTest, ForeignFileIsOneSegmentWhileACapsuleLiesInIt) {
+    const auto mine = take(kMiB);
+    const auto adopt = [&](std::uint64_t inode) {
+        return pool->adopt(UniqueFd(::dup(mine->segment().fd())),
+                           {.memory = wire::Memory::Immutable, .size = 5 * kPage, .file = {1, inode}});
+    };
+    auto first = adopt(100);
+    auto second = adopt(100);
+    auto other = adopt(200);
+    EXPECT_EQ(&first->segment(), &second->segment());
+    EXPECT_NE(first->segment().number, other->segment().number);
+    EXPECT_NE(first->segment().number, mine->segment().number);
+    EXPECT_EQ(first->segment().size(), 5 * kPage);
+    EXPECT_EQ(first->segment().reservation, 0u);
+    EXPECT_EQ(pool->totals().segments, 1u) << "it is not the pool's";
+    const std::uint64_t number = first->segment().number;
+    first.reset();
+    EXPECT_EQ(books->forgotten, Numbers{});
+    second.reset();
+    EXPECT_EQ(books->forgotten, Numbers{number});
+    EXPECT_EQ(books->unreserved, Numbers{});
+    const auto again = adopt(100);
+    EXPECT_GT(again->segment().number, other->segment().number) << "a number that was forgotten means nothing any more";
 }
 
 }  // namespace

@@ -192,6 +192,19 @@ TEST(CodecRequestTest, AttachByCapsuleArrivesAsItWasSent) {
     const CapsuleId capsule{1000, id_of(kId)};
     const auto decoded = there_and_back({1, std::nullopt, Attach{3, capsule, Which::Latest, 0, 0}});
     EXPECT_EQ(std::get<CapsuleId>(std::get<Attach>(decoded.message).what), capsule);
+    EXPECT_FALSE(std::get<Attach>(decoded.message).immutable_only);
+    EXPECT_FALSE(std::get<Attach>(decoded.message).allow_unsealed);
+}
+
+TEST(CodecRequestTest, WhatMemoryAnAttachWantsArrivesAsItWasSent) {
+    for (const bool immutable_only : {false, true}) {
+        Attach sent{3, "a"};
+        sent.immutable_only = immutable_only;
+        sent.allow_unsealed = !immutable_only;
+        const auto decoded = there_and_back({1, std::nullopt, sent});
+        EXPECT_EQ(std::get<Attach>(decoded.message).immutable_only, immutable_only);
+        EXPECT_EQ(std::get<Attach>(decoded.message).allow_unsealed, !immutable_only);
+    }
 }
 
 TEST(CodecRequestTest, ReleaseOfAsManyLeasesAsAllowedFitsAPacket) {
@@ -513,10 +526,6 @@ INSTANTIATE_TEST_SUITE_P(
             "publish.linger_ms", "not supported yet", 1},
         Bad{"TakenBy", publish, [](auto& r) { r.mutable_publish()->mutable_taken_by(); }, Errc::Unsupported,
             "publish.taken_by", "not supported yet", 1},
-        Bad{"Immutable", publish, [](auto& r) { r.mutable_publish()->mutable_segments(0)->set_memory(pb::IMMUTABLE); },
-            Errc::Unsupported, "publish.segments[0].memory", "not supported yet", 1},
-        Bad{"Dmabuf", publish, [](auto& r) { r.mutable_publish()->mutable_segments(0)->set_memory(pb::DMABUF); },
-            Errc::Unsupported, "publish.segments[0].memory", "not supported yet", 1},
         Bad{"GpuLegacy", publish, [](auto& r) { r.mutable_publish()->mutable_segments(1)->set_memory(pb::GPU_LEGACY); },
             Errc::Unsupported, "publish.segments[1].memory", "not supported yet", 1},
         Bad{"GpuVmm", publish, [](auto& r) { r.mutable_publish()->mutable_segments(0)->set_memory(pb::GPU_VMM); },
@@ -544,10 +553,6 @@ INSTANTIATE_TEST_SUITE_P(
                               r.mutable_attach()->set_newer_than(3);
                           },
                           Errc::InvalidArgument, "attach.newer_than", "version 4 and newer_than 3 are both given"},
-                      Bad{"ImmutableOnly", attach, [](auto& r) { r.mutable_attach()->set_immutable_only(true); },
-                          Errc::Unsupported, "attach.immutable_only", "not supported yet"},
-                      Bad{"AllowUnsealed", attach, [](auto& r) { r.mutable_attach()->set_allow_unsealed(true); },
-                          Errc::Unsupported, "attach.allow_unsealed", "not supported yet"},
                       Bad{"Take", attach, [](auto& r) { r.mutable_attach()->set_take(true); }, Errc::Unsupported,
                           "attach.take", "not supported yet"},
                       Bad{"WithDescriptors", attach, [](auto&) {}, Errc::InvalidArgument, "attach",
