@@ -442,8 +442,8 @@ TEST_F(HurrayctlLookTest, JsonBeforeTheCommandIsJsonToo) {
 
 // ---- list, inspect, status -----------------------------------------------------------------------------------------
 
-const std::set<std::string> kInfoKeys = {"capsule", "name",    "version",   "bytes", "leases",
-                                         "access",  "retired", "lingering", "pid",   "descriptor"};
+const std::set<std::string> kInfoKeys = {"capsule", "name",      "version", "bytes",      "leases",    "access",
+                                         "retired", "lingering", "pid",     "descriptor", "immutable", "unsealed"};
 
 TEST_F(HurrayctlLookTest, ListAsJsonHasTheFieldsOfInfo) {
     EXPECT_EQ(json::parse(look({"list", "--json"}).output), json::array());
