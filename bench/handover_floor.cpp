@@ -198,6 +198,7 @@ void consumer(int socket, SharedTimes& times, const Baton& baton) {
         times.attached = now_ns() - asked;
         send(socket, {.say = Say::Release});
         expect(socket, Say::Done);
+        baton.take();
 
         expect(socket, Say::Granted);
         touch(data);
@@ -255,54 +256,18 @@ struct Fresh {
 
 }  // namespace
 
-SharedTimes& make_shared_times() {
-    void* page = ::mmap(nullptr, sizeof(SharedTimes), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (page == MAP_FAILED) {
-        die("mmap");
-    }
-    return *new (page) SharedTimes;
-}
-
-void settle() {
-    const std::uint64_t end = now_ns() + 50'000'000;
-    while (now_ns() < end) {
-    }
-}
-
-Baton::Baton() {
-    if (::pipe2(ends_, O_CLOEXEC) != 0) {
-        die("pipe2");
-    }
-}
-
-void Baton::pass() const {
-    if (::write(ends_[1], "", 1) != 1) {
-        die("baton");
-    }
-}
-
-void Baton::take() const {
-    char byte = 0;
-    if (::read(ends_[0], &byte, 1) != 1) {
-        ::_exit(1);  // the producer is gone
-    }
-}
-
-void Baton::close_reading_end() { ::close(ends_[0]); }
-void Baton::close_writing_end() { ::close(ends_[1]); }
-
-void touch(const void* data) { [[maybe_unused]] const volatile char byte = *static_cast<const volatile char*>(data); }
-
-Floor::Floor() : times_(make_shared_times()) {
+Floor::Floor(int consumer_processor) : times_(make_shared_times()) {
     int to_producer[2];
     int to_consumer[2];
     if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, to_producer) != 0 ||
         ::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, to_consumer) != 0) {
         die("socketpair");
     }
-    broker_ = fork_child({to_producer[0], to_consumer[0]}, [&] { broker(to_producer[1], to_consumer[1]); });
-    consumer_ = fork_child({to_producer[0], to_producer[1], to_consumer[1]}, [&] {
+    processes_.producer = ::getpid();
+    processes_.broker = fork_child({to_producer[0], to_consumer[0]}, [&] { broker(to_producer[1], to_consumer[1]); });
+    processes_.consumer = fork_child({to_producer[0], to_producer[1], to_consumer[1]}, [&] {
         baton_.close_writing_end();
+        place_consumer(consumer_processor);
         consumer(to_consumer[0], times_, baton_);
     });
     baton_.close_reading_end();
@@ -314,11 +279,11 @@ Floor::Floor() : times_(make_shared_times()) {
 
 Floor::~Floor() {
     ::close(socket_);  // the broker ends, and then the consumer
-    ::waitpid(broker_, nullptr, 0);
-    ::waitpid(consumer_, nullptr, 0);
+    ::waitpid(processes_.broker, nullptr, 0);
+    ::waitpid(processes_.consumer, nullptr, 0);
 }
 
-void Floor::run(std::uint64_t size, int rounds, HandoverSamples& samples) {
+void Floor::run(std::uint64_t size, int rounds, HandoverSamples& samples, StepCounts* counts) {
     std::vector<std::unique_ptr<Fresh>> segments;
     for (int round = 0; round < rounds + kUncounted; ++round) {
         segments.push_back(std::make_unique<Fresh>(size));
@@ -327,10 +292,23 @@ void Floor::run(std::uint64_t size, int rounds, HandoverSamples& samples) {
     HandoverSamples uncounted;
     int round = 0;
     for (const auto& segment : segments) {
-        HandoverSamples& counted = round++ < kUncounted ? uncounted : samples;
-        const auto publish = [&](int fd, std::vector<std::uint64_t>& to_view, std::vector<std::uint64_t>& to_release) {
+        const bool counts_now = round++ >= kUncounted;
+        HandoverSamples& counted = counts_now ? samples : uncounted;
+        const auto begin = [&] {
+            if (counts != nullptr && counts_now) {
+                counts->begin(processes_);
+            }
+        };
+        const auto end_step = [&](Step step) {
+            if (counts != nullptr && counts_now) {
+                counts->end(processes_, step);
+            }
+        };
+        const auto publish = [&](int fd, Step step, std::vector<std::uint64_t>& to_view,
+                                 std::vector<std::uint64_t>& to_release) {
             send(socket_, {.say = Say::Ping});
             expect(socket_, Say::Done);
+            begin();
             const std::uint64_t start = now_ns();
             send(socket_, {.say = Say::Publish, .size = size}, fd);
             expect(socket_, Say::Published);
@@ -339,15 +317,20 @@ void Floor::run(std::uint64_t size, int rounds, HandoverSamples& samples) {
             const std::uint64_t end = now_ns();
             to_view.push_back(times_.viewed - start);
             to_release.push_back(end - start);
-            baton_.pass();
+            end_step(step);
         };
-        publish(segment->fd, counted.publish_to_view, counted.publish_to_release);
+        publish(segment->fd, Step::Publish, counted.publish_to_view, counted.publish_to_release);
+        begin();
+        baton_.pass();
         expect(socket_, Say::Opened);
         expect(socket_, Say::Released);
         counted.attach.push_back(times_.attached);
+        end_step(Step::Attach);
+        baton_.pass();
         send(socket_, {.say = Say::Withdraw});
         expect(socket_, Say::Done);
-        publish(-1, counted.again_to_view, counted.again_to_release);
+        publish(-1, Step::Again, counted.again_to_view, counted.again_to_release);
+        baton_.pass();
         send(socket_, {.say = Say::Forget});
         expect(socket_, Say::Done);
     }

@@ -12,7 +12,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <deque>
-#include <filesystem>
 #include <optional>
 #include <random>
 #include <string>
@@ -20,8 +19,8 @@
 #include <utility>
 #include <vector>
 
-#include <unistd.h>
-
+#include "bench/private_daemon.hpp"
+#include "bench/progress.hpp"
 #include "bench/samples.hpp"
 #include "hurray/client.hpp"
 
@@ -62,23 +61,6 @@ Options parse(int argc, char** argv) {
     return options;
 }
 
-[[noreturn]] void run_under_private_daemon(char** argv) {
-    const std::string program = std::filesystem::read_symlink("/proc/self/exe");
-    const std::string control = program.substr(0, program.rfind('/') + 1) + "hurrayctl";
-    std::vector<std::string> words = {control, "run", "--", program};
-    for (char** argument = argv + 1; *argument != nullptr; ++argument) {
-        words.emplace_back(*argument);
-    }
-    std::vector<char*> arguments;
-    for (std::string& word : words) {
-        arguments.push_back(word.data());
-    }
-    arguments.push_back(nullptr);
-    ::execv(control.c_str(), arguments.data());
-    std::perror(control.c_str());
-    std::exit(1);
-}
-
 struct Samples {
     std::vector<std::uint64_t> allocate;
     std::vector<std::uint64_t> write;
@@ -97,7 +79,7 @@ class Producer {
 
     void round(std::uint64_t size, Samples* samples) {
         const std::uint64_t start = bench::now_ns();
-        auto allocation = client_->allocate<std::uint8_t>({size}, contents_);
+        auto allocation = client_->allocate<std::uint8_t>({size}, {.contents = contents_});
         const std::uint64_t allocated = bench::now_ns();
         std::memset(allocation.buffer().data(), 1, size);
         const std::uint64_t written = bench::now_ns();
@@ -164,13 +146,66 @@ void measure_fragmentation(int rounds) {
         static_cast<double>(most_held) / static_cast<double>(most_live));
 }
 
+/// A model of so many small tensors: published, attached and released one by one, and many at once.
+void measure_batch(int rounds) {
+    constexpr std::size_t kTensors = 300;
+    auto producer = hurray::Client::connect();
+    auto consumer = hurray::Client::connect();
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < kTensors; ++i) {
+        names.push_back("bench/batch/" + std::to_string(i));
+    }
+    const auto tensors = [&] {
+        std::vector<hurray::Publication> made;
+        for (const std::string& name : names) {
+            made.push_back({name, producer.allocate<std::uint8_t>({4096}, {.contents = hurray::Contents::Whatever})});
+        }
+        return made;
+    };
+    struct {
+        std::vector<std::uint64_t> publish;
+        std::vector<std::uint64_t> attach;
+    } single, many;
+    std::vector<std::uint64_t> release;
+    const auto measure = [](std::vector<std::uint64_t>& samples, const auto& what) {
+        const std::uint64_t start = bench::now_ns();
+        what();
+        samples.push_back(bench::now_ns() - start);
+    };
+    for (int round = 0; round < rounds; ++round) {
+        {
+            std::vector<hurray::Publication> model = tensors();
+            measure(single.publish, [&] {
+                for (hurray::Publication& one : model) {
+                    producer.publish(one.name, std::move(one.allocation));
+                }
+            });
+            std::vector<hurray::Tensor> attached;
+            measure(single.attach, [&] {
+                for (const std::string& name : names) {
+                    attached.push_back(consumer.attach(name));
+                }
+            });
+        }
+        std::vector<hurray::Publication> model = tensors();
+        measure(many.publish, [&] { producer.publish_many(model); });
+        std::vector<hurray::Tensor> attached;
+        measure(many.attach, [&] { attached = consumer.attach_many(names); });
+        measure(release, [&] { attached.clear(); });
+    }
+    std::printf("\n%zu tensors of 4 KiB: microseconds for all of them; ratio = p50 / p50 one by one\n\n", kTensors);
+    print_row("publish", "one by one", 4096, single.publish, single.publish);
+    print_row("publish", "many", 4096, many.publish, single.publish);
+    print_row("attach", "one by one", 4096, single.attach, single.attach);
+    print_row("attach", "many", 4096, many.attach, single.attach);
+    print_row("release", "in a row", 4096, release, release);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) try {
     const Options options = parse(argc, argv);
-    if (const char* socket = std::getenv("HURRAY_SOCKET"); socket == nullptr || *socket == '\0') {
-        run_under_private_daemon(argv);
-    }
+    bench::ensure_private_daemon(argv);
     std::printf("%s\n\nMicroseconds; ratio = p50 / p50 with new memory.\n\n", bench::machine().c_str());
     std::printf("| %-8s | %-11s | %7s | %6s | %9s | %9s | %5s |\n", "", "memory", "size", "rounds", "p50", "p99",
                 "ratio");
@@ -182,6 +217,7 @@ int main(int argc, char** argv) try {
     for (std::uint64_t size = 4096; size <= options.largest; size *= 16) {
         const int rounds = size >= (64U << 20) ? std::max(options.rounds / 10, 1) : options.rounds;
         std::vector<Samples> samples(producers.size());
+        std::optional<bench::Progress> progress(std::in_place);
         for (int done = 0; done < rounds; done += 10) {
             for (std::size_t i = 0; i < producers.size(); ++i) {
                 if (done == 0) {
@@ -192,7 +228,10 @@ int main(int argc, char** argv) try {
                     producers[i].round(size, &samples[i]);
                 }
             }
+            progress->show("memory: " + bench::human_size(size) + ", " + std::to_string(done) + " of " +
+                           std::to_string(rounds) + " rounds");
         }
+        progress.reset();
         for (std::size_t i = 0; i < producers.size(); ++i) {
             print_row("allocate", producers[i].what(), size, samples[i].allocate, samples[0].allocate);
             print_row("write", producers[i].what(), size, samples[i].write, samples[0].write);
@@ -201,6 +240,7 @@ int main(int argc, char** argv) try {
         }
     }
     measure_fragmentation(options.rounds * 20);
+    measure_batch(options.rounds);
     return 0;
 } catch (const std::exception& error) {
     std::fprintf(stderr, "memory_bench: %s\n", error.what());

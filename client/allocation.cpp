@@ -46,9 +46,12 @@ std::byte* empty_buffer_address() noexcept {
     return nothing;
 }
 
-Result<Allocation> Allocation::create(SegmentPool& pool, std::span<const std::uint64_t> sizes, Contents contents) {
+Result<Allocation> Allocation::create(SegmentPool& pool, std::span<const std::uint64_t> sizes, Contents contents,
+                                      const AccessRule& access, wire::Memory kind) {
     Allocation made;
-    made.contents_ = contents;
+    // An immutable one is never memory of before, and is not to be written once it may have been sealed.
+    made.contents_ = kind == wire::Memory::Immutable ? Contents::Zeros : contents;
+    made.access_ = access;
     made.buffers_.reserve(sizes.size());
     const auto length = lay_out(sizes, made.buffers_);
     if (!length) {
@@ -57,7 +60,7 @@ Result<Allocation> Allocation::create(SegmentPool& pool, std::span<const std::ui
     if (*length == 0) {
         return made;
     }
-    auto block = pool.take(*length);
+    auto block = kind == wire::Memory::Immutable ? pool.take_immutable(*length, access) : pool.take(*length, access);
     if (!block) {
         return fail(std::move(block.error()));
     }
@@ -86,6 +89,11 @@ std::byte* Allocation::data(std::size_t index) const noexcept {
 
 std::shared_ptr<const Mapping> Allocation::mapping() const noexcept {
     return block_ != nullptr ? std::shared_ptr<const Mapping>(block_, block_->segment().memory.get()) : nullptr;
+}
+
+bool Allocation::is_writable() const noexcept {
+    return block_ == nullptr || block_->segment().kind != wire::Memory::Immutable ||
+           !block_->segment().memory->is_immutable();
 }
 
 void Allocation::shorten(std::size_t index, std::uint64_t size) noexcept {

@@ -28,10 +28,14 @@ class Allocation {
     };
 
     /// Lays the buffers out, the first at a multiple of 4096, the others of 64, and takes a block for them. Where all are
-    /// empty there is none. What lies between the buffers and behind them is zero in any case: consumers can see it.
+    /// empty there is none. `kind` is Reusable or Immutable. What lies between the buffers and behind them is zero in any case: consumers can see it.
     /// Fails: as SegmentPool::take; NoSpace for sizes that no machine has.
     [[nodiscard]] static Result<Allocation> create(SegmentPool& pool, std::span<const std::uint64_t> sizes,
-                                                   Contents contents);
+                                                   Contents contents, const AccessRule& access = {},
+                                                   wire::Memory kind = wire::Memory::Reusable);
+
+    /// Who will be able to read it.
+    [[nodiscard]] const AccessRule& access() const noexcept { return access_; }
 
     /// Null if every buffer is empty.
     [[nodiscard]] const std::shared_ptr<Block>& block() const noexcept { return block_; }
@@ -40,6 +44,9 @@ class Allocation {
     [[nodiscard]] std::byte* data(std::size_t index) const noexcept;
     /// The memory of all of them, which keeps the block; null if there is none.
     [[nodiscard]] std::shared_ptr<const Mapping> mapping() const noexcept;
+
+    /// Whether it may be written still: not once it was made immutable.
+    [[nodiscard]] bool is_writable() const noexcept;
 
     /// Of a buffer only its first `size` bytes will be published: what is behind them must not be left over from before.
     void shorten(std::size_t index, std::uint64_t size) noexcept;
@@ -53,6 +60,7 @@ class Allocation {
     std::shared_ptr<Block> block_;
     std::vector<Buffer> buffers_;
     Contents contents_ = Contents::Zeros;
+    AccessRule access_;
 };
 
 /// A pointer for buffers that have no byte.

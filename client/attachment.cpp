@@ -102,7 +102,13 @@ class Attaching {
         message.what = terms_.what;
         message.which = terms_.which;
         message.version = terms_.version;
+        message.immutable_only = terms_.immutable_only;
+        message.allow_unsealed = terms_.allow_unsealed;
         message.take = terms_.take;
+        if (const auto* name = std::get_if<std::string>(&terms_.what);
+            name != nullptr && !terms_.take && session_->connection().epoch() > 1) {
+            message.last_seen = session_->seen().version_of(*name);
+        }
         call_.message = std::move(message);
         call_.options.lease = std::get<wire::Attach>(call_.message).lease;
         call_.options.timeout_ms = terms_.timeout_ms;
@@ -112,11 +118,13 @@ class Attaching {
             call_.options.timeout_ms = *terms_.timeout_ms > over ? *terms_.timeout_ms - over : 1;
         }
         standing_ = std::make_shared<Standing>();
+        standing_->number = call_.options.lease;
         call_.options.on_reply = [this](const wire::PacketMessage& answer, std::vector<UniqueFd>& fds,
                                         bool fds_missing) {
             // Before any later packet is read: one may say that the producer is gone, or name the same segments.
             if (const auto* granted = std::get_if<wire::AttachReply>(&answer)) {
                 standing_->capsule = granted->capsule;
+                standing_->is_confirmed = !terms_.take;
                 session_->leases().add(standing_);
                 is_booked_ = true;
                 segments_ = session_->segments().take(*granted, fds, fds_missing);
@@ -125,6 +133,8 @@ class Attaching {
         return &call_;
     }
     [[nodiscard]] bool has_result() const noexcept { return call_.result.has_value(); }
+    /// Whether the daemon went away, or is away, and the terms allow to wait for it.
+    [[nodiscard]] bool is_to_be_asked_again() const noexcept { return call_.is_lost && terms_.timeout_ms != 0U; }
     /// Whether this process had too few descriptors free for what came, with this grant or with one before it.
     [[nodiscard]] bool lacks_descriptors() const noexcept {
         return call_.lacks_descriptors || (!segments_ && segments_.error().limit_name == kNoDescriptors);
@@ -142,6 +152,11 @@ class Attaching {
         if (!segments_) {
             return fail(std::move(segments_.error()));
         }
+        const bool is_immutable = wire::is_immutable(granted->segments);
+        const bool is_unsealed = wire::is_unsealed(granted->segments);
+        if ((terms_.immutable_only && !is_immutable) || (!terms_.allow_unsealed && is_unsealed)) {
+            return unsound({Errc::Protocol, "its memory is of a kind that was not asked for"});
+        }
         auto ranges = find_buffers(*granted, *segments_, terms_.populate);
         if (!ranges) {
             return fail(std::move(ranges.error()));
@@ -150,6 +165,8 @@ class Attaching {
         attachment.version = granted->version;
         attachment.once = terms_.take;
         attachment.access = granted->access;
+        attachment.immutable = is_immutable;
+        attachment.unsealed = is_unsealed;
         for (const BufferRange& range : *ranges) {
             attachment.byte_size += range.size;
         }
@@ -158,8 +175,10 @@ class Attaching {
             return fail(std::move(buffers.error()));
         }
         attachment.buffers = std::move(*buffers);
-        auto lease = std::make_unique<Lease>(session_, call_.options.lease, standing_, std::move(granted->name),
-                                             std::move(*segments_));
+        if (!terms_.take) {
+            session_->seen().note(granted->name, granted->version);
+        }
+        auto lease = std::make_unique<Lease>(session_, standing_, std::move(granted->name), std::move(*segments_));
         is_booked_ = false;
         is_taken_ = true;
         HurrayTensorContext* context = nullptr;
@@ -179,12 +198,12 @@ class Attaching {
         return call_.result && *call_.result && std::holds_alternative<wire::AttachReply>((*call_.result)->message);
     }
     void give_back() noexcept {
-        if (std::exchange(is_booked_, false)) {
-            session_->leases().remove(*standing_);
-        }
         if (was_granted() && !is_taken_) {
             session_->connection().lease_opened();
-            session_->connection().release(call_.options.lease);
+            session_->connection().release({standing_->number, standing_->capsule});
+        }
+        if (std::exchange(is_booked_, false)) {  // after that, as a Lease does
+            session_->leases().remove(*standing_);
         }
     }
 
@@ -199,53 +218,98 @@ class Attaching {
     bool is_taken_ = false;
 };
 
-Result<Attachment> attach_one(const std::shared_ptr<Session>& session, const AttachTerms& terms,
-                              std::chrono::milliseconds waited) {
-    const Settling settling(*session);  // after all below have let go
-    Attaching attaching(session, terms);
-    if (auto checked = attaching.check(); !checked) {
-        return fail(std::move(checked.error()));
+std::chrono::milliseconds since(Clock::time_point begin) {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin);
+}
+
+Deadline deadline_of(Clock::time_point begin, const AttachTerms& terms) {
+    constexpr std::uint64_t kForEverMs = 1ULL << 40;  // as good as, and adding it to a time does not overflow
+    if (!terms.timeout_ms || *terms.timeout_ms > kForEverMs) {
+        return std::nullopt;
     }
-    Connection::Call* const call = attaching.ask(waited);
-    if (auto called = session->connection().call_many(std::span(&call, 1), Connection::OnRefusal::GoOn); !called) {
-        return fail(std::move(called.error()));
+    return begin + std::chrono::milliseconds(*terms.timeout_ms);
+}
+
+/// Waits for a grant since `begin`, and maps it.
+Result<Attachment> attach_since(Clock::time_point begin, const std::shared_ptr<Session>& session,
+                                const AttachTerms& terms) {
+    Connection& connection = session->connection();
+    for (;;) {
+        const Settling settling(*session);  // after all below have let go
+        Attaching attaching(session, terms);
+        if (auto checked = attaching.check(); !checked) {
+            return fail(std::move(checked.error()));
+        }
+        Connection::Call* const call = attaching.ask(since(begin));
+        if (auto called = connection.call_many(std::span(&call, 1), Connection::OnRefusal::GoOn); !called) {
+            return fail(std::move(called.error()));
+        }
+        if (!attaching.is_to_be_asked_again()) {
+            return attaching.finish();
+        }
+        if (auto back = connection.wait_up(deadline_of(begin, terms)); !back) {
+            return fail(std::move(back.error()));
+        }
     }
-    return attaching.finish();
 }
 
 /// Says that what was granted to a take is mapped, and so this client's. False: it is not, and the lease has ended.
-Result<bool> confirm(Connection& connection, const Lease& lease) {
-    Connection::CallOptions options;
-    options.interruptible = false;
-    const auto reply = connection.call(wire::Confirm{lease.number()}, options);
-    if (!reply) {
-        const bool is_refused = reply.error().code == Errc::ProducerLost || reply.error().code == Errc::NotFound;
-        return is_refused ? Result<bool>(false) : fail(reply.error());
+///
+/// If the daemon dies before it answers, the next one is asked, however long that takes: it may be this client's already, and nobody
+/// else would get it.
+Result<bool> confirm(Connection& connection, Standing& standing) {
+    wire::RequestMessage message = wire::Confirm{standing.number};
+    for (;;) {
+        standing.is_lost = false;  // of a lease of a former life ClaimsRefused says so, before the reply
+        Connection::CallOptions options;
+        options.interruptible = false;
+        options.on_reply = [&standing](const wire::PacketMessage& reply, std::vector<UniqueFd>& /*fds*/,
+                                       bool /*missing*/) {
+            if (std::holds_alternative<wire::Done>(reply) && !standing.is_lost) {
+                standing.is_confirmed =
+                    true;  // before the connection is lost again, which would leave it to be repeated
+            }
+        };
+        Connection::Call call(std::move(message), std::move(options));
+        Connection::Call* const one = &call;
+        if (auto called = connection.call_many(std::span(&one, 1), Connection::OnRefusal::GoOn); !called) {
+            return fail(std::move(called.error()));
+        }
+        if (!call.is_lost) {
+            const auto& reply = *call.result;
+            const bool is_refused =
+                !reply && (reply.error().code == Errc::ProducerLost || reply.error().code == Errc::NotFound);
+            if (!reply && !is_refused) {
+                return fail(reply.error());
+            }
+            if (reply && !std::holds_alternative<wire::Done>(reply->message)) {
+                return fail(Errc::Protocol, "hurrayd answered a confirm with something else");
+            }
+            return standing.is_confirmed.load();
+        }
+        if (auto back = connection.wait_up(std::nullopt); !back) {
+            return fail(std::move(back.error()));
+        }
+        message = wire::Claims{{{standing.capsule, standing.number, wire::Claims::State::Confirmed}}};
     }
-    if (!std::holds_alternative<wire::Done>(reply->message)) {
-        return fail(Errc::Protocol, "hurrayd answered a confirm with something else");
-    }
-    return true;
 }
 
 }  // namespace
 
 Result<Attachment> attach(const std::shared_ptr<Session>& session, const AttachTerms& terms) {
     const auto begin = Clock::now();
-    std::chrono::milliseconds waited{};
     for (;;) {
-        auto attachment = attach_one(session, terms, waited);
+        auto attachment = attach_since(begin, session, terms);
         if (!attachment || !terms.take) {
             return attachment;
         }
-        const auto confirmed = confirm(session->connection(), *attachment->lease);
+        const auto confirmed = confirm(session->connection(), attachment->lease->standing());
         if (!confirmed) {
             return fail(confirmed.error());
         }
         if (*confirmed) {
             return attachment;
         }
-        waited = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin);
     }
 }
 
@@ -267,7 +331,7 @@ ManyResult<std::vector<Attachment>> attach_many(const std::shared_ptr<Session>& 
     while (attachments.size() < terms.size()) {
         const Settling settling(*session);  // after all below have let go
         const std::size_t first = attachments.size();
-        const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin);
+        const auto waited = since(begin);
         std::deque<Attaching> attaching;
         std::vector<Connection::Call*> calls;
         for (std::size_t i = first; i < terms.size() && calls.size() < window; ++i) {
@@ -284,6 +348,12 @@ ManyResult<std::vector<Attachment>> attach_many(const std::shared_ptr<Session>& 
         for (std::size_t i = 0; i < attaching.size() && attaching[i].has_result(); ++i) {
             if (window > 1 && attaching[i].lacks_descriptors()) {
                 window /= 2;  // it and those behind it are asked for again, fewer at a time
+                break;
+            }
+            if (attaching[i].is_to_be_asked_again()) {  // likewise, when the daemon is back
+                if (auto back = session->connection().wait_up(deadline_of(begin, terms[first + i])); !back) {
+                    return fail_at(first + i, std::move(back.error()));
+                }
                 break;
             }
             auto attachment = attaching[i].finish();

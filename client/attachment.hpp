@@ -30,7 +30,9 @@ struct Attachment {
     std::uint64_t version = 0;
     std::uint64_t byte_size = 0;
     wire::Access access;
-    bool once = false;  ///< it was taken
+    bool immutable = false;  ///< nobody can change a byte of it any more
+    bool unsealed = false;   ///< it lies in a dma-buf: others may write to it while it is read
+    bool once = false;       ///< it was taken
 };
 
 struct AttachTerms {
@@ -40,13 +42,16 @@ struct AttachTerms {
     bool take = false;                            ///< of what was published once, the oldest: then `which` is Latest
     std::optional<std::uint64_t> timeout_ms = 0;  ///< absent: for ever
     Populate populate = Populate::Auto;
+    bool immutable_only = false;
+    bool allow_unsealed = false;
 };
 
 /// Asks for a lease, maps what is granted, and makes libhurray's handles of it. The producer is not trusted, nor the daemon:
 /// seals, sizes, places and descriptor are checked here too, before anything is mapped.
 ///
 /// Threads: any.   Blocks: until it is granted, or the terms' timeout.
-/// Fails: NotFound, TimedOut and what else the daemon says; Limit; Unsupported; Protocol if what was granted is not sound.
+/// Fails: NotFound, TimedOut and what else the daemon says; Unsupported (memory of a kind that the terms or this library don't
+/// allow); Limit; Protocol if what was granted is not sound.
 /// Nothing is held after a failure.
 ///
 /// A take returns once the daemon has said that the capsule is this client's: who dies before that leaves it to the next. If it is

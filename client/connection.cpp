@@ -11,13 +11,14 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <semaphore.h>
-#include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 
+#include "client/eventfd.hpp"
 #include "client/log.hpp"
+#include "client/signals_blocked.hpp"
 #include "libhurray/base/check.hpp"
 #include "libhurray/base/errc_name.hpp"
 #include "proto/wire/codec.hpp"
@@ -29,6 +30,8 @@ namespace {
 
 /// Packets that are read at a time, before what they set off is run.
 constexpr std::size_t kBurst = 32;
+/// The id of each connection's first request.
+constexpr std::uint64_t kHelloRequest = 1;
 
 Error too_many_in_flight() {
     return Error{Errc::Limit,
@@ -41,42 +44,12 @@ constexpr const char* kOutOfMemory = "out of memory";
 
 Error connection_lost(std::string why) { return Error{Errc::ConnectionLost, std::move(why)}; }
 
-void set_eventfd(int fd) noexcept {
-    const std::uint64_t one = 1;
-    [[maybe_unused]] const auto written = ::write(fd, &one, sizeof one);  // full means set already
-}
-
-/// While it lives, threads that are made inherit a mask without the program's signals: those are for threads of the program,
-/// which may have blocked them for a signalfd. Faults of the thread itself still come through.
-class SignalsBlocked {
-  public:
-    SignalsBlocked() noexcept {
-        sigset_t all;
-        ::sigfillset(&all);
-        for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT, SIGPROF}) {
-            ::sigdelset(&all, fault);
-        }
-        ::pthread_sigmask(SIG_BLOCK, &all, &before_);
-    }
-    ~SignalsBlocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-    SignalsBlocked(const SignalsBlocked&) = delete;
-    SignalsBlocked& operator=(const SignalsBlocked&) = delete;
-
-  private:
-    sigset_t before_{};
-};
-
 void log_connected(int socket, std::uint32_t version) {
     ucred peer{};
     socklen_t length = sizeof peer;
     (void)::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &length);
     log::write(log::Level::Info, "connected",
                {{"daemon_uid", peer.uid}, {"daemon_pid", peer.pid}, {"protocol_version", version}});
-}
-
-void clear_eventfd(int fd) noexcept {
-    std::uint64_t count = 0;
-    [[maybe_unused]] const auto read = ::read(fd, &count, sizeof count);
 }
 
 void log_answer(const char* request, std::uint64_t id, Clock::time_point sent_at,
@@ -143,9 +116,6 @@ class Connection::Registration {
             });
         }
         --connection_.waiters_;
-        if (!connection_.reading_) {
-            connection_.hand_over(lock_);  // its turn may have come just now
-        }
         connection_.update_interest(lock_);
     }
     Registration(const Registration&) = delete;
@@ -181,6 +151,9 @@ class Connection::ReaderTurn {
         connection_.reading_ = false;
         connection_.pump_reads_ = false;
         connection_.hand_over(lock_);
+        if (connection_.state_ == State::Away) {
+            connection_.lost_.notify_one();
+        }
     }
     ReaderTurn(const ReaderTurn&) = delete;
     ReaderTurn& operator=(const ReaderTurn&) = delete;
@@ -190,14 +163,41 @@ class Connection::ReaderTurn {
     Lock& lock_;
 };
 
+/// A stay in dispatch(). Whatever it leaves to be done or said, and however it is left: who polls the descriptor must see it, though
+/// the pump has cleared the mark that was set for it.
+class Connection::DispatchStay {
+  public:
+    DispatchStay(Connection& connection, Lock& lock) : connection_(connection), lock_(lock) {}
+    ~DispatchStay() {
+        if (connection_.in_child()) {
+            return;  // a callback forked: whose lock it is, nobody knows
+        }
+        if (!lock_.owns_lock()) {
+            lock_.lock();
+        }
+        if (!connection_.notices_.empty() || connection_.end_ || connection_.closed_) {
+            connection_.wake_pump(lock_);
+        }
+    }
+    DispatchStay(const DispatchStay&) = delete;
+    DispatchStay& operator=(const DispatchStay&) = delete;
+
+  private:
+    Connection& connection_;
+    Lock& lock_;
+};
+
 // ---- Opening --------------------------------------------------------------------------------------------------------
 
-Connection::Connection(UniqueFd socket, UniqueFd epoll, UniqueFd wake, UniqueFd kick, Interrupted interrupted)
+Connection::Connection(const Address& address, const Greeting& greeting, UniqueFd socket, UniqueFd epoll, UniqueFd wake,
+                       UniqueFd kick, Interrupted interrupted)
     : socket_(std::move(socket)),
       epoll_(std::move(epoll)),
       wake_(std::move(wake)),
       kick_(std::move(kick)),
       interrupted_(std::move(interrupted)),
+      address_(address),
+      greeting_(greeting),
       uid_(static_cast<std::uint32_t>(::geteuid())),
       reader_(kBurst),
       fork_guard_({socket_.get(), epoll_.get(), wake_.get(), kick_.get()}) {}
@@ -222,69 +222,72 @@ Result<std::unique_ptr<Connection>> Connection::open(const Address& address, Dea
         ::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, socket->get(), &on_socket) != 0) {
         return fail_os(Errc::Limit, errno, std::string("cannot watch the connection: ") + std::strerror(errno));
     }
-    std::unique_ptr<Connection> connection(
-        new Connection(std::move(*socket), std::move(epoll), std::move(wake), std::move(kick), std::move(interrupted)));
-    if (auto greeted = connection->greet(greeting); !greeted) {
-        return fail(std::move(greeted.error()));
+    std::unique_ptr<Connection> connection(new Connection(address, greeting, std::move(*socket), std::move(epoll),
+                                                          std::move(wake), std::move(kick), std::move(interrupted)));
+    if (::getrandom(connection->session_.bytes.data(), connection->session_.bytes.size(), 0) !=
+        static_cast<ssize_t>(connection->session_.bytes.size())) {
+        return fail_os(Errc::Internal, errno, "the kernel gives no random bytes");
     }
+    auto reply = greet(connection->socket_.get(), connection->hello(), greeting.answer_deadline,
+                       connection->interrupted_, connection->kick_.get());
+    if (!reply) {
+        return fail(std::move(reply.error()));
+    }
+    connection->hello_ = *reply;
     return connection;
 }
 
-Result<wire::Received> Connection::receive_until(Deadline deadline) {
-    for (;;) {
-        auto burst = reader_.read(socket_.get(), 1);
-        if (!burst) {
-            return fail(std::move(burst.error()));
-        }
-        wire::Received& received = burst->front();
-        if (received.kind != wire::Received::Kind::WouldBlock && received.kind != wire::Received::Kind::Interrupted &&
-            received.kind != wire::Received::Kind::Reset) {
-            return std::move(received);
-        }
-        pollfd readable{socket_.get(), POLLIN, 0};
-        const int ready = ::poll(&readable, 1, poll_timeout(deadline));
-        if (ready == 0) {
-            return fail(Errc::TimedOut, "somebody listens on hurrayd's socket, but does not answer");
-        }
-        if (ready < 0 && errno == EINTR && interrupted_ && interrupted_()) {
-            return fail(Errc::Interrupted, "connecting was interrupted");
-        }
-    }
-}
-
-Result<void> Connection::greet(const Greeting& greeting) {
+wire::Hello Connection::hello() const {
     wire::Hello hello;
     hello.version_min = wire::kProtocolVersionMin;
     hello.version_max = wire::kProtocolVersionMax;
     hello.keeps_segments = true;
-    hello.client_name = greeting.client_name;
-    if (::getrandom(hello.session.bytes.data(), hello.session.bytes.size(), 0) !=
-        static_cast<ssize_t>(hello.session.bytes.size())) {
-        return fail_os(Errc::Internal, errno, "the kernel gives no random bytes");
-    }
-    wire::Request request{++last_request_, std::nullopt, std::move(hello)};
-    wire::encode(request, encoded_);
-    auto sent = wire::send_packet(socket_.get(), encoded_.bytes(), {});
-    if (!sent) {
+    hello.client_name = greeting_.client_name;
+    hello.session = session_;
+    return hello;
+}
+
+/// Says Hello, as the connection's first request, and reads the answer. `kick` ends the wait, as if it had been interrupted.
+Result<wire::HelloReply> Connection::greet(int socket, const wire::Hello& hello, Deadline deadline,
+                                           const Interrupted& interrupted, int kick) {
+    const std::string said = wire::encoded(wire::Request{kHelloRequest, std::nullopt, hello});
+    if (auto sent = wire::send_packet(socket, std::as_bytes(std::span(said)), {}); !sent) {
         return fail(std::move(sent.error()));
     }
-    auto received = receive_until(greeting.answer_deadline);
-    if (!received) {
-        return fail(std::move(received.error()));
+    wire::BurstReader reader(1);
+    wire::Received received;
+    for (;;) {
+        using Kind = wire::Received::Kind;
+        auto burst = reader.read(socket, 1);
+        if (!burst) {
+            return fail(std::move(burst.error()));
+        }
+        if (const Kind kind = burst->front().kind; kind == Kind::Packet || kind == Kind::End) {
+            received = std::move(burst->front());
+            break;
+        }
+        pollfd ready[] = {{socket, POLLIN, 0}, {kick, POLLIN, 0}};
+        const int count = ::poll(ready, 2, poll_timeout(deadline));
+        if (count == 0) {
+            return fail(Errc::TimedOut, "somebody listens on hurrayd's socket, but does not answer");
+        }
+        const bool is_interrupted = count < 0 && errno == EINTR && interrupted && interrupted();
+        if (is_interrupted || (count > 0 && ready[1].revents != 0)) {
+            return fail(Errc::Interrupted, "connecting was interrupted");
+        }
     }
-    if (received->kind == wire::Received::Kind::End) {
+    if (received.kind == wire::Received::Kind::End) {
         return fail(connection_lost("hurrayd ended the connection without an answer"));
     }
-    auto packet = wire::decode_packet(reader_.bytes(0), received->fds.size());
+    auto packet = wire::decode_packet(reader.bytes(0), received.fds.size());
     if (!packet) {
         return fail(Errc::Protocol, "what listens there is no hurrayd: " + packet.error().message);
     }
-    if (auto* reply = std::get_if<wire::HelloReply>(&packet->message)) {
-        hello_ = *reply;
+    if (const auto* reply = std::get_if<wire::HelloReply>(&packet->message)) {
         if (log::is_enabled(log::Level::Info)) {
-            log_connected(socket_.get(), hello_.version);
+            log_connected(socket, reply->version);
         }
-        return {};
+        return *reply;
     }
     if (auto* error = std::get_if<Error>(&packet->message)) {
         return fail(refused(std::move(*error)));
@@ -320,9 +323,11 @@ Result<const Connection::Call*> Connection::call_many(std::span<Call* const> cal
     Wait wait(on_refusal);
     {
         Lock lock(mutex_);
-        if (closed_ || end_) {
+        // Those of a batch are alike.
+        if (const auto why = why_no_calls(lock, calls.front()->options.epoch)) {
             for (Call* call : calls) {
-                call->result = fail(closed_ ? Error{Errc::Closed, "this client was closed"} : *end_);
+                call->result = fail(*why);
+                call->is_lost = !end_ && !closed_;
             }
             return nullptr;
         }
@@ -331,6 +336,9 @@ Result<const Connection::Call*> Connection::call_many(std::span<Call* const> cal
         const std::size_t sent = send_first(lock, calls);
         registration.take_back(calls.subspan(sent));
         calls = calls.first(sent);
+        for (Call* call : calls) {
+            call->was_sent = true;
+        }
         if (auto waited = wait_for(lock, wait, calls); !waited) {
             return fail(std::move(waited.error()));
         }
@@ -368,7 +376,7 @@ void Connection::post(wire::RequestMessage message, std::function<void()> answer
     }
     try {
         Lock lock(mutex_);
-        if (end_) {
+        if (end_ || (state_ != State::Up && std::this_thread::get_id() != resumer_id_)) {
             return;
         }
         flush_releases(lock);
@@ -388,8 +396,8 @@ Result<void> Connection::check_size(std::size_t size) const {
     if (size <= most) {
         return {};
     }
-    Error error{Errc::Limit, "the request has " + std::to_string(size) + " bytes; hurrayd takes at most " +
-                                 std::to_string(most)};
+    Error error{Errc::Limit,
+                "the request has " + std::to_string(size) + " bytes; hurrayd takes at most " + std::to_string(most)};
     error.limit_name = "packet_bytes";
     error.limit = most;
     error.value = size;
@@ -528,7 +536,7 @@ void Connection::flush(Lock& held) {
 }
 
 void Connection::flush_releases(Lock& held) {
-    while (!releases_.empty() && outgoing_.empty() && !end_) {
+    while (!releases_.empty() && outgoing_.empty() && !end_ && state_ == State::Up) {
         const std::size_t allowed =
             hello_.limits.unacked_releases - std::min<std::size_t>(hello_.limits.unacked_releases, unacked_leases_);
         const std::size_t count = std::min({releases_.size(), allowed, wire::kMaxReleaseLeases});
@@ -536,8 +544,12 @@ void Connection::flush_releases(Lock& held) {
             return;  // the next Done makes room
         }
         const auto last = releases_.begin() + static_cast<std::ptrdiff_t>(count);
-        wire::Request request{last_request_ + 1, std::nullopt, wire::Release{{releases_.begin(), last}}};
-        const auto unacked = unacked_.emplace(++last_request_, count).first;
+        wire::Release release;
+        release.leases.reserve(count);
+        std::transform(releases_.begin(), last, std::back_inserter(release.leases),
+                       [](const Released& each) { return each.lease; });
+        const auto unacked = unacked_.emplace(last_request_ + 1, std::vector<Released>(releases_.begin(), last)).first;
+        const wire::Request request{++last_request_, std::nullopt, std::move(release)};
         bool is_sent = false;
         try {
             is_sent = send(held, request, {}).has_value();
@@ -558,7 +570,7 @@ void Connection::lease_opened() noexcept {
     ++open_leases_;
 }
 
-void Connection::release(std::uint64_t lease) noexcept {
+void Connection::release(const Released& released) noexcept {
     if (in_child()) {
         return;
     }
@@ -566,7 +578,7 @@ void Connection::release(std::uint64_t lease) noexcept {
         Lock lock(mutex_);
         --open_leases_;
         if (!end_) {
-            releases_.push_back(lease);
+            releases_.push_back(released);
             if (has_pump_ && unacked_leases_ != 0) {
                 wake_pump(lock);
             } else {
@@ -605,6 +617,11 @@ void Connection::close_calls() {
         abandon(lock, *call, call->options.lease);
     }
     fail_calls(lock, Error{Errc::Closed, "this client was closed"});
+    wake_sleepers(lock);
+    if (state_ == State::Away) {
+        set_eventfd(kick_.get());
+        lost_.notify_one();
+    }
     wake_pump(lock);
 }
 
@@ -623,7 +640,6 @@ Result<void> Connection::wait_for(Lock& lock, Wait& wait, std::span<Call* const>
             lock.lock();
             wait.sleeping = false;
         }
-        // Those of a batch are alike.
         if (signalled && wait.unanswered != 0 && calls.front()->options.interruptible && interrupted_) {
             // The user's code runs now: it may call the library, and must find the socket served.
             --waiters_;
@@ -680,7 +696,8 @@ bool Connection::read_until_done(Lock& lock, const Wait& wait) {
 
 /// Nobody reads now: if somebody sleeps without a reply, it is that one's turn.
 void Connection::hand_over([[maybe_unused]] Lock& held) {
-    const auto sleeper = std::find_if(calls_.begin(), calls_.end(), [](const Call* call) { return call->wait_->sleeping; });
+    const auto sleeper =
+        std::find_if(calls_.begin(), calls_.end(), [](const Call* call) { return call->wait_->sleeping; });
     if (sleeper != calls_.end()) {
         ::sem_post(&(*sleeper)->wait_->turn);
     }
@@ -735,18 +752,18 @@ void Connection::read_packets(Lock& lock, std::size_t most) {
         auto burst = reader_.read(socket_.get(), std::min(most, reader_.capacity()));
         lock.lock();
         if (!burst) {
-            end(lock, connection_lost("the connection to hurrayd broke: " + burst.error().message));
+            lose(lock, connection_lost("the connection to hurrayd broke: " + burst.error().message));
             return;
         }
-        for (std::size_t i = 0; i < burst->size() && !end_; ++i) {
+        for (std::size_t i = 0; i < burst->size() && !end_ && state_ != State::Away; ++i) {
             switch ((*burst)[i].kind) {
                 case Kind::WouldBlock:
                 case Kind::Interrupted:
                 case Kind::Reset:
                     break;
                 case Kind::End:
-                    end(lock, connection_lost(last_words_ ? "hurrayd ended the connection: " + last_words_->message
-                                                          : "hurrayd ended the connection"));
+                    lose(lock, connection_lost(last_words_ ? "hurrayd ended the connection: " + last_words_->message
+                                                           : "hurrayd ended the connection"));
                     break;
                 case Kind::Packet:
                     handle(lock, reader_.bytes(i), (*burst)[i]);
@@ -760,8 +777,9 @@ void Connection::read_packets(Lock& lock, std::size_t most) {
 void Connection::handle(Lock& lock, std::span<const std::byte> bytes, wire::Received& received) {
     lock.unlock();
     const bool fds_missing = received.fds_missing;
-    auto packet = received.truncated ? fail(Errc::Protocol, "a packet over the limit")
-                                     : wire::decode_packet(bytes, fds_missing ? wire::kAnyFdCount : received.fds.size());
+    auto packet = received.truncated
+                      ? fail(Errc::Protocol, "a packet over the limit")
+                      : wire::decode_packet(bytes, fds_missing ? wire::kAnyFdCount : received.fds.size());
     lock.lock();
     if (!packet) {
         if (packet.error().code != Errc::Unsupported) {
@@ -805,7 +823,7 @@ void Connection::handle_reply(Lock& lock, wire::Packet&& packet, std::vector<Uni
         if (fds_missing) {
             // Nothing that came with it is used; the lease goes back, so the same attach again brings them again.
             if (granted) {
-                releases_.push_back(call.options.lease);
+                releases_.push_back({call.options.lease, std::get<wire::AttachReply>(packet.message).capsule});
                 flush_releases(lock);
             }
             Error error{Errc::Limit,
@@ -822,7 +840,7 @@ void Connection::handle_reply(Lock& lock, wire::Packet&& packet, std::vector<Uni
         return;
     }
     if (const auto release = unacked_.find(packet.request_id); release != unacked_.end()) {
-        unacked_leases_ -= release->second;
+        unacked_leases_ -= claimed_.erase(packet.request_id) != 0 ? 0 : release->second.size();
         unacked_.erase(release);
         flush_releases(lock);
         return;
@@ -835,7 +853,7 @@ void Connection::handle_reply(Lock& lock, wire::Packet&& packet, std::vector<Uni
         return;
     }
     if (const auto late = abandoned_.extract(packet.request_id); !late.empty() && granted) {
-        releases_.push_back(late.mapped());
+        releases_.push_back({late.mapped(), std::get<wire::AttachReply>(packet.message).capsule});
         flush_releases(lock);
         if (sink_ != nullptr) {
             lock.unlock();
@@ -856,7 +874,9 @@ void Connection::end(Lock& lock, Error reason) {
     }
     outgoing_.clear();
     releases_.clear();
-    ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, socket_.get(), nullptr);
+    if (state_ != State::Away) {
+        ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, socket_.get(), nullptr);
+    }
     if (sink_ != nullptr) {
         std::vector<Notice> notices;
         lock.unlock();
@@ -864,7 +884,9 @@ void Connection::end(Lock& lock, Error reason) {
         lock.lock();
         queue_notices(lock, std::move(notices));
     }
+    end_is_booked_ = true;
     fail_calls(lock, reason);
+    wake_sleepers(lock);
     wake_pump(lock);  // a waiting dispatch() has to learn of it
 }
 
@@ -882,12 +904,14 @@ void Connection::end_out_of_memory(Lock& lock) noexcept {
             lock.lock();
         }
     }
+    end_is_booked_ = true;
     fail_calls(lock, connection_lost(kOutOfMemory));  // takes no memory; nobody waits any more if end() came so far
+    wake_sleepers(lock);
     wake_pump(lock);
 }
 
 void Connection::update_interest([[maybe_unused]] Lock& held) {
-    if (end_ || (!pump_sleeps_ && !poll_fd_is_out_)) {
+    if (end_ || state_ == State::Away || (!pump_sleeps_ && !poll_fd_is_out_)) {
         return;  // nobody looks; the pump sees to it before it goes to sleep
     }
     std::uint32_t interest = 0;
@@ -948,7 +972,7 @@ bool Connection::pump(Lock& lock, Deadline deadline) {
         clear_eventfd(wake_.get());
         wake_set_ = false;
     }
-    if (!signalled && ready > 0 && waiters_ == 0 && !reading_ && !end_) {
+    if (!signalled && ready > 0 && waiters_ == 0 && !reading_ && !end_ && state_ != State::Away) {
         const ReaderTurn turn(*this, lock, true);
         flush(lock);
         read_packets(lock, kBurst);
@@ -977,6 +1001,7 @@ Result<std::size_t> Connection::dispatch(Deadline deadline) {
         return fail(forked());
     }
     Lock lock(mutex_);
+    const DispatchStay stay(*this, lock);
     bool looked = false;
     for (;;) {
         const std::size_t told = run_notices(lock);
@@ -986,7 +1011,7 @@ Result<std::size_t> Connection::dispatch(Deadline deadline) {
         if (told > 0) {
             return told;
         }
-        if (end_) {
+        if (end_is_booked_) {
             return fail(*end_);
         }
         if (closed_ && looked) {
@@ -1006,7 +1031,7 @@ Result<std::size_t> Connection::dispatch(Deadline deadline) {
                 return fail(Errc::Interrupted, "the wait was interrupted");
             }
         }
-        if (last_look && notices_.empty() && !end_ && !closed_) {
+        if (last_look && notices_.empty() && !end_is_booked_ && !closed_) {
             return std::size_t{0};
         }
     }

@@ -13,6 +13,7 @@
 #include <string>
 #include <thread>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "client/address.hpp"
@@ -37,6 +38,11 @@ class EventSink {
     virtual void on_event(wire::PacketMessage&& event, std::vector<Notice>& notices) = 0;
     /// A grant came whose caller had given up. Its lease is on its way back. Called as on_event is.
     virtual void on_late_grant(const wire::AttachReply& grant, std::vector<UniqueFd>&& fds, bool fds_missing) = 0;
+    /// The daemon is away, and the connection tries to reach one again: on_back or on_end comes. Called as on_event is.
+    virtual void on_away(const Error& reason, std::vector<Notice>& notices) = 0;
+    /// There is a daemon again. In the same life everything that hung on the connection is over; in another one it can be brought
+    /// back. Called on the thread that reconnects, whose calls and claims go through meanwhile; nobody else's do. Fails: as these do.
+    [[nodiscard]] virtual Result<void> on_back(bool is_same_life, std::vector<Notice>& notices) = 0;
     /// The connection has ended; no event comes after this. Called once.
     virtual void on_end(const Error& reason, std::vector<Notice>& notices) = 0;
 
@@ -62,7 +68,13 @@ class EventSink {
 /// daemon or for other traffic. Whoever sends a request meanwhile sends them before it. Where the user is the pump, which
 /// may not come for long, each goes out at once. What the socket has no room for is sent by the next who reads or writes.
 ///
-/// **End.** At the end or an error of the socket every waiting call fails, and each later one, with ConnectionLost.
+/// **The daemon's death.** When the socket ends, every waiting call fails with ConnectionLost, and each later one while the daemon is *away*. A
+/// thread of its own, the *resumer*, tries to reach one again, with growing pauses. Once one answers, the new socket takes the old one's
+/// place (and number), the resumer brings back what hung on the old one (EventSink::on_back), and only then others' calls go
+/// through again. Each connection made so is an *epoch*. Whoever prepares a request for one epoch (a segment's number in place of its descriptor)
+/// says so in the call, which fails with ConnectionLost in another.
+///
+/// **End.** Where it does not reconnect, or has tried for too long, every waiting call fails, and each later one, with ConnectionLost.
 ///
 /// **No memory.** A packet whose handling runs out of memory is lost, and with it somebody's reply or a lease's fate. Nothing that
 /// rests on having seen every packet would be true any more. So that is the connection's end, whichever thread it happens on: the
@@ -75,6 +87,9 @@ class Connection final {
     struct Greeting {
         std::string client_name;
         Deadline answer_deadline;  ///< for the daemon's answer, once somebody takes the connection
+        bool reconnects = true;
+        std::optional<std::chrono::milliseconds> reconnect_time =
+            {};  ///< for how long it tries each time; absent: for ever
     };
 
     /// Connects, says Hello with a fresh session and reads the answer.
@@ -101,6 +116,7 @@ class Connection final {
         std::optional<std::uint64_t> timeout_ms = std::nullopt;  ///< the daemon's: Request.timeout_ms
         bool interruptible = true;
         std::uint64_t lease = 0;  ///< of an attach: released if it is granted after the caller gave up
+        std::uint64_t epoch = 0;  ///< the one that it is meant for; 0: any
         /// Runs on the reading thread, before any later packet is looked at, under the connection's lock: it may book
         /// something, not call back here. Of a grant it may take the descriptors; if they are missing the call fails anyway.
         std::function<void(const wire::PacketMessage&, std::vector<UniqueFd>& fds, bool fds_missing)> on_reply = {};
@@ -121,6 +137,10 @@ class Connection final {
         std::optional<Result<Reply>> result;
         /// Its reply came without its descriptors, since this process had too few free.
         bool lacks_descriptors = false;
+        /// It is on its way, or was; what became of it is not known if it fails with ConnectionLost.
+        bool was_sent = false;
+        /// It failed with ConnectionLost since the daemon went away, is away, or was (CallOptions::epoch): wait_up(), and ask again.
+        bool is_lost = false;
 
       private:
         friend class Connection;
@@ -159,8 +179,25 @@ class Connection final {
     [[nodiscard]] std::uint64_t next_lease_number() noexcept { return ++last_lease_; }
     /// A granted lease has found its owner, who keeps the connection alive until release().
     void lease_opened() noexcept;
+    struct Released {
+        std::uint64_t lease = 0;
+        wire::CapsuleId capsule;
+    };
     /// Gives a lease back. Never blocks. See "Releases".
-    void release(std::uint64_t lease) noexcept;
+    void release(const Released& released) noexcept;
+
+    /// The connection that stands, or stood last: 1, then 2, ...
+    [[nodiscard]] std::uint64_t epoch() const noexcept { return epoch_; }
+    /// Waits until the daemon is back, if it is away. Fails: ConnectionLost (the end, or `deadline`), Closed, Interrupted.
+    [[nodiscard]] Result<void> wait_up(Deadline deadline);
+    /// Whether there is a daemon; false: it is away, or the connection has ended.
+    [[nodiscard]] bool is_up() const;
+
+    // For EventSink::on_back:
+    /// The leases that were given back and not acknowledged; from now on they are the caller's business.
+    [[nodiscard]] std::vector<Released> take_releases();
+    /// Claims them as released, and waits for no answer: until it comes they are among those of take_releases().
+    void claim_released(std::vector<Released> released);
 
     /// Ends every waiting call, and each later one, with Closed; waiting requests are cancelled at the daemon. Leases and
     /// post() go on.
@@ -171,11 +208,14 @@ class Connection final {
     [[nodiscard]] Result<void> start_background_pump();
     /// Ends both and waits for them, if there are any.
     void stop_background_pump();
+    /// From now on the daemon's death is the end. Waits for the resumer, if there is one.
+    void stop_reconnecting();
     /// For when the client object goes: lets a pump of its own serve the connection until its last lease is released and all
     /// is sent. That pump holds `owner`, which owns this connection. Notices that are queued are dropped. Call without a pump.
     void outlive_client(std::shared_ptr<void> owner);
 
-    /// Descriptor to poll: the pump has work. A loan.
+    /// Descriptor to poll: dispatch() has something to do, or to say. It stays readable once the client was closed or the
+    /// connection has ended. A loan.
     [[nodiscard]] int poll_fd();
 
     /// Does the pump's work on this thread until the user was told something, or `deadline`. Returns how many notices told
@@ -192,6 +232,13 @@ class Connection final {
   private:
     class Registration;
     class ReaderTurn;
+    class DispatchStay;
+    enum class State : std::uint8_t {
+        Up,
+        Away,     ///< the socket is of no use
+        Resuming  ///< it is for the resumer alone
+    };
+    struct Sleeper;
     struct Outgoing {
         std::uint64_t request_id;
         std::string bytes;
@@ -199,10 +246,17 @@ class Connection final {
     };
     using Lock = std::unique_lock<std::mutex>;
 
-    Connection(UniqueFd socket, UniqueFd epoll, UniqueFd wake, UniqueFd kick, Interrupted interrupted);
+    Connection(const Address& address, const Greeting& greeting, UniqueFd socket, UniqueFd epoll, UniqueFd wake,
+               UniqueFd kick, Interrupted interrupted);
 
-    [[nodiscard]] Result<void> greet(const Greeting& greeting);
-    [[nodiscard]] Result<wire::Received> receive_until(Deadline deadline);
+    /// A socket over which the daemon has answered our Hello.
+    struct Greeted {
+        UniqueFd socket;
+        wire::HelloReply reply;
+    };
+    [[nodiscard]] static Result<wire::HelloReply> greet(int socket, const wire::Hello& hello, Deadline deadline,
+                                                        const Interrupted& interrupted, int kick);
+    [[nodiscard]] wire::Hello hello() const;
 
     // With the mutex held.
     [[nodiscard]] Result<void> send(Lock& held, const wire::Request& request, std::span<const int> fds);
@@ -221,6 +275,9 @@ class Connection final {
     void queue_notices(Lock& held, std::vector<Notice>&& notices);
     void abandon(Lock& held, Call& call, std::uint64_t lease);
     [[nodiscard]] bool outlived_and_idle(Lock& held) const;
+    [[nodiscard]] std::optional<Error> why_no_calls(Lock& held, std::uint64_t epoch) const;
+    [[nodiscard]] bool start_resumer(Lock& held) noexcept;
+    void wake_sleepers(Lock& held) noexcept;
 
     // With the mutex held, given up in between.
     [[nodiscard]] Result<void> wait_for(Lock& lock, Wait& wait, std::span<Call* const> calls);
@@ -229,19 +286,27 @@ class Connection final {
     void handle(Lock& lock, std::span<const std::byte> bytes, wire::Received& received);
     void handle_event(Lock& lock, wire::PacketMessage&& event);
     void handle_reply(Lock& lock, wire::Packet&& packet, std::vector<UniqueFd>&& fds, bool fds_missing);
+    void lose(Lock& lock, Error reason);
     void end(Lock& lock, Error reason);
     void end_out_of_memory(Lock& lock) noexcept;
     [[nodiscard]] bool pump(Lock& lock, Deadline deadline);
     std::size_t run_notices(Lock& lock);
     void run_background_pump();
     void run_teller();
+    void run_resumer();
+    void reconnect(Lock& lock);
+    [[nodiscard]] std::optional<Greeted> reach_daemon(Lock& lock);
+    void resume(Lock& lock, Greeted greeted);
 
     const UniqueFd socket_;
     const UniqueFd epoll_;
     const UniqueFd wake_;
     const UniqueFd kick_;
     const Interrupted interrupted_;
-    wire::HelloReply hello_;
+    const Address address_;
+    const Greeting greeting_;
+    wire::Id16 session_;
+    wire::HelloReply hello_;  ///< the last one
     const std::uint32_t uid_;
     std::atomic<std::uint64_t> last_lease_{0};
     wire::BurstReader reader_;  ///< of whoever reads
@@ -256,14 +321,17 @@ class Connection final {
     bool pump_reads_ = false;  ///< and it is the pump
     bool closed_ = false;
     std::optional<Error> end_;         ///< set once the socket is of no use any more
+    bool end_is_booked_ = false;       ///< and on_end() has been called, its notices are queued
     std::optional<Error> last_words_;  ///< what the daemon said before it cut the connection
-    std::uint64_t last_request_ = 0;
+    std::uint64_t last_request_ = 1;   ///< that was Hello
     wire::PacketBuffer encoded_;
-    std::deque<Outgoing> outgoing_;                           ///< what the socket did not take at once
-    std::vector<std::uint64_t> releases_;                     ///< to be sent
-    bool has_pump_ = false;                                   ///< a thread that sends them when woken
-    std::unordered_map<std::uint64_t, std::size_t> unacked_;  ///< Release request -> number of its leases
-    std::size_t unacked_leases_ = 0;
+    std::deque<Outgoing> outgoing_;                                     ///< what the socket did not take at once
+    std::vector<Released> releases_;                                    ///< to be sent
+    bool has_pump_ = false;                                             ///< a thread that sends them when woken
+    std::unordered_map<std::uint64_t, std::vector<Released>> unacked_;  ///< by request
+    std::unordered_set<std::uint64_t>
+        claimed_;  ///< of those requests, the claims: their answer may take as long as the resume window
+    std::size_t unacked_leases_ = 0;                                   ///< of them, but for those that were claimed
     std::unordered_map<std::uint64_t, std::function<void()>> posted_;  ///< by request
     std::unordered_map<std::uint64_t, std::uint64_t> abandoned_;  ///< request -> lease to release should it be granted
     std::deque<Notice> notices_;
@@ -276,6 +344,16 @@ class Connection final {
     std::size_t open_leases_ = 0;
     bool stop_pump_ = false;
     bool outlives_client_ = false;
+
+    std::atomic<std::uint64_t> epoch_{1};
+    State state_ = State::Up;
+    bool is_lost_ = false;          ///< there is something to do for the resumer
+    Clock::time_point lost_since_;  ///< of the outage that goes on
+    std::thread resumer_;           ///< from the first loss on
+    std::thread::id resumer_id_;
+    std::condition_variable lost_;  ///< the resumer sleeps in it
+    bool stop_resumer_ = false;
+    std::list<Sleeper*> sleepers_;  ///< in wait_up
 
     ForkGuard fork_guard_;  ///< last: on the books only while the descriptors above are open
 };

@@ -1,6 +1,7 @@
 #include "client/lease.hpp"
 
 #include <cstring>
+#include <unordered_set>
 #include <utility>
 
 #include "client/session.hpp"
@@ -35,10 +36,38 @@ void LeaseTable::producer_lost(const wire::CapsuleId& capsule) {
     }
 }
 
-Lease::Lease(std::shared_ptr<Session> session, std::uint64_t number, std::shared_ptr<Standing> standing,
-             std::string name, std::vector<SegmentCache::Use> segments)
+void LeaseTable::lost(const std::vector<std::uint64_t>& leases) {
+    const std::unordered_set<std::uint64_t> numbers(leases.begin(), leases.end());
+    const std::lock_guard lock(mutex_);
+    for (const auto& [capsule, standing] : leases_) {
+        if (numbers.contains(standing->number)) {
+            standing->is_lost = true;
+        }
+    }
+}
+
+void LeaseTable::all_lost() {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [capsule, standing] : leases_) {
+        standing->is_lost = true;
+    }
+}
+
+std::vector<wire::Claims::Claim> LeaseTable::held() {
+    std::vector<wire::Claims::Claim> claims;
+    const std::lock_guard lock(mutex_);
+    claims.reserve(leases_.size());
+    for (const auto& [capsule, standing] : leases_) {
+        if (!standing->is_lost && standing->is_confirmed) {
+            claims.push_back({capsule, standing->number, wire::Claims::State::Held});
+        }
+    }
+    return claims;
+}
+
+Lease::Lease(std::shared_ptr<Session> session, std::shared_ptr<Standing> standing, std::string name,
+             std::vector<SegmentCache::Use> segments)
     : session_(std::move(session)),
-      number_(number),
       standing_(std::move(standing)),
       name_(std::move(name)),
       segments_(std::move(segments)) {
@@ -54,8 +83,9 @@ Lease::~Lease() {
         }
         return;
     }
+    // In this order: whoever looks at the table first, and then at what is being given back, sees it in one of them.
+    connection.release({standing_->number, standing_->capsule});
     session_->leases().remove(*standing_);
-    connection.release(number_);
     segments_.clear();
     session_->segments().settle(connection);
 }
@@ -67,7 +97,7 @@ HurrayStatus Lease::state() const {
     if (standing_->producer_lost) {
         return HURRAY_ERR_PRODUCER_LOST;
     }
-    return session_->connection().has_ended() ? HURRAY_ERR_CONNECTION_LOST : HURRAY_OK;
+    return standing_->is_lost || session_->connection().has_ended() ? HURRAY_ERR_CONNECTION_LOST : HURRAY_OK;
 }
 
 }  // namespace hurray::client

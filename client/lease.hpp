@@ -17,10 +17,13 @@ namespace hurray::client {
 
 class Session;
 
-/// Whether a lease's producer is still there. On the LeaseTable from the grant on, before there is a Lease.
+/// What is known of a lease. On the LeaseTable from the grant on, before there is a Lease.
 struct Standing {
+    std::uint64_t number = 0;
     wire::CapsuleId capsule;
     std::atomic<bool> producer_lost{false};
+    std::atomic<bool> is_lost{false};      ///< the daemon does not know of it any more
+    std::atomic<bool> is_confirmed{true};  ///< false: of a take, and whoever waits for its confirm speaks for it
 };
 
 /// One hold on somebody's capsule: the `owner` of a tensor context.
@@ -29,8 +32,8 @@ struct Standing {
 /// Threads: any one at a time; state() any.
 class Lease {
   public:
-    /// Takes over a lease that was granted as `number`.
-    Lease(std::shared_ptr<Session> session, std::uint64_t number, std::shared_ptr<Standing> standing, std::string name,
+    /// Takes over a lease that was granted.
+    Lease(std::shared_ptr<Session> session, std::shared_ptr<Standing> standing, std::string name,
           std::vector<SegmentCache::Use> segments);
     ~Lease();
     Lease(const Lease&) = delete;
@@ -39,8 +42,7 @@ class Lease {
     /// HURRAY_OK, HURRAY_ERR_PRODUCER_LOST, HURRAY_ERR_CONNECTION_LOST or HURRAY_ERR_FORKED.
     [[nodiscard]] HurrayStatus state() const;
     [[nodiscard]] const std::string& name() const noexcept { return name_; }
-    /// The client's own, by which the daemon knows it.
-    [[nodiscard]] std::uint64_t number() const noexcept { return number_; }
+    [[nodiscard]] Standing& standing() const noexcept { return *standing_; }
     [[nodiscard]] const wire::CapsuleId& capsule() const noexcept { return standing_->capsule; }
 
     /// The HurrayOwnerReleaseFn of attached contexts.
@@ -48,7 +50,6 @@ class Lease {
 
   private:
     std::shared_ptr<Session> session_;
-    std::uint64_t number_;
     std::shared_ptr<Standing> standing_;
     std::string name_;
     std::vector<SegmentCache::Use> segments_;
@@ -62,6 +63,11 @@ class LeaseTable {
     void add(const std::shared_ptr<Standing>& standing);
     void remove(const Standing& standing);
     void producer_lost(const wire::CapsuleId& capsule);
+    /// The daemon does not take them for held.
+    void lost(const std::vector<std::uint64_t>& leases);
+    void all_lost();
+    /// Those that are not lost, as claims; without takes that are not confirmed.
+    [[nodiscard]] std::vector<wire::Claims::Claim> held();
 
   private:
     struct Hash {

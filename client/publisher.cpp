@@ -1,8 +1,10 @@
 #include "client/publisher.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <deque>
+#include <iterator>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -10,8 +12,10 @@
 #include <sys/random.h>
 
 #include "client/event.hpp"
+#include "client/foreign_memory.hpp"
 #include "libhurray/format/descriptor_reader.hpp"
 #include "libhurray/format/validate.hpp"
+#include "proto/wire/access.hpp"
 #include "proto/wire/names.hpp"
 #include "proto/wire/segment_check.hpp"
 
@@ -23,6 +27,10 @@ tl::unexpected<Error> misfit(std::size_t index, const char* what, std::uint64_t 
     return fail_field(Errc::InvalidArgument, "descriptor",
                       "buffer " + std::to_string(index) + " of the descriptor has " + std::to_string(described) + " " +
                           what + ", the allocation's " + std::to_string(allocated));
+}
+
+std::string rule_text(const AccessRule& access) {
+    return access ? wire::access_text(*access) : "the daemon's default access";
 }
 
 /// The placements of a descriptor's buffers in the allocation's one segment.
@@ -77,7 +85,8 @@ class Publisher::Publishing {
         : publisher_(publisher),
           connection_(connection),
           descriptor_(what.descriptor),
-          allocation_(*what.allocation),
+          allocation_(what.allocation),
+          foreign_(what.foreign),
           terms_(*what.terms) {}
     ~Publishing() {
         if (is_booked_) {  // it was never sent, for want of memory
@@ -90,15 +99,21 @@ class Publisher::Publishing {
     /// Checks all of it, and books it: what the daemon says of it may be read by another thread. To be sent now.
     /// Fails: as publish, without the daemon's part.
     [[nodiscard]] Result<Connection::Call*> ask();
+    /// Waits for the daemon and has it published there, for as long as that fails because the daemon is away and the terms allow it.
+    void insist();
     [[nodiscard]] bool has_result() const noexcept { return call_.result.has_value(); }
     /// Takes it off the books if it was not published. The result is there.
     [[nodiscard]] Result<Published> finish();
 
   private:
     [[nodiscard]] Result<void> check() const;
+    [[nodiscard]] Result<std::vector<wire::Placement>> take_memory(const BufferTable& table);
+    void name_segments(std::uint64_t epoch);
     void note_answer(const wire::PublishReply& answer);
     void unbook() noexcept {
-        allocation_.is_on_its_way = false;
+        if (allocation_ != nullptr) {
+            allocation_->is_on_its_way = false;
+        }
         is_booked_ = false;
         const std::lock_guard lock(publisher_.mutex_);
         publisher_.capsules_.erase(published_.capsule.id);
@@ -107,10 +122,13 @@ class Publisher::Publishing {
     Publisher& publisher_;
     Connection& connection_;
     const std::span<const std::uint8_t> descriptor_;
-    Allocation& allocation_;
+    Allocation* const allocation_;
+    const Foreign* const foreign_;  ///< where there is no allocation
     const PublishTerms& terms_;
-    std::shared_ptr<Block> block_;  ///< null if it has no byte
-    int fd_ = -1;
+    const Clock::time_point begin_ = Clock::now();
+    Blocks blocks_;  ///< none if it has no byte
+    std::vector<int> fds_;
+    bool was_sent_before_ = false;  ///< to a daemon that did not answer
     Published published_;
     bool is_booked_ = false;
     Connection::Call call_;
@@ -120,16 +138,53 @@ Result<void> Publisher::Publishing::check() const {
     if (connection_.in_child()) {
         return fail(forked());
     }
-    if (allocation_.is_on_its_way) {
+    if (allocation_ != nullptr && allocation_->is_on_its_way) {
         return fail_field(Errc::InvalidArgument, "allocation", "is given twice: it can be published once");
     }
-    if (allocation_.maybe_published) {
+    if (allocation_ != nullptr && allocation_->maybe_published) {
         return fail_field(
             Errc::InvalidArgument, "allocation",
             "the allocation may have been published before the connection ended, so somebody may be reading "
             "it: allocate anew");
     }
+    if (allocation_ != nullptr && terms_.access && terms_.access != allocation_->access()) {
+        return fail_field(Errc::InvalidArgument, "options->access",
+                          "the memory was allocated for " + rule_text(allocation_->access()) +
+                              ", and can't be published with " + rule_text(terms_.access) +
+                              ": say so when it is allocated");
+    }
     return terms_.name.empty() ? Result<void>() : wire::check_name(terms_.name, "name");
+}
+
+/// Finds the blocks that it lies in, and says where. What is to be immutable is so when this has succeeded.
+Result<std::vector<wire::Placement>> Publisher::Publishing::take_memory(const BufferTable& table) {
+    if (foreign_ != nullptr) {
+        auto memory = ForeignMemory::take(*publisher_.pool_, foreign_->fds, foreign_->placements, table);
+        if (!memory) {
+            return fail(std::move(memory.error()));
+        }
+        blocks_ = std::move(memory->blocks);
+        return std::move(memory->placements);
+    }
+    auto placements = place(table, *allocation_);
+    if (!placements) {
+        return placements;
+    }
+    bool holds_bytes = false;
+    for (std::size_t i = 0; i < table.size(); ++i) {
+        holds_bytes = holds_bytes || table[i].byte_size > 0;
+    }
+    if (holds_bytes) {
+        const ProducerSegment& segment = allocation_->block()->segment();
+        if (segment.kind == wire::Memory::Immutable) {
+            if (auto sealed = segment.memory->make_immutable(); !sealed) {
+                sealed.error().field = "allocation";
+                return fail(std::move(sealed.error()));
+            }
+        }
+        blocks_ = {allocation_->block()};
+    }
+    return placements;
 }
 
 Result<Connection::Call*> Publisher::Publishing::ask() {
@@ -143,43 +198,32 @@ Result<Connection::Call*> Publisher::Publishing::ask() {
     if (const auto valid = validate_descriptor(*view, ValidationRules::Sharing); !valid) {
         return fail(to_error(valid.error()));
     }
-    auto placements = place(view->buffers, allocation_);
-    if (!placements) {
-        return fail(std::move(placements.error()));
-    }
     auto id = publisher_.random_id();
     if (!id) {
         return fail(std::move(id.error()));
     }
+    auto placements = take_memory(view->buffers);
+    if (!placements) {
+        return fail(std::move(placements.error()));
+    }
+    const AccessRule& access = allocation_ != nullptr ? allocation_->access() : terms_.access;
     wire::Publish message;
     message.capsule = *id;
     message.name = terms_.name;
     message.descriptor.assign(reinterpret_cast<const char*>(descriptor_.data()), descriptor_.size());
     message.placements = std::move(*placements);
+    message.access = access;
     message.group = terms_.group;
     message.retain = terms_.retain;
     message.once = terms_.once;
 
     published_.capsule = {connection_.uid(), *id};
-    bool holds_bytes = false;
+    published_.access = access;
     for (std::size_t i = 0; i < view->buffers.size(); ++i) {
         published_.byte_size += view->buffers[i].byte_size;
-        holds_bytes = holds_bytes || view->buffers[i].byte_size > 0;
     }
     call_.options.interruptible =
         false;  // answered at once; giving up in between would leave it open who owns the memory
-    if (holds_bytes) {
-        // Whose first publish is without its answer yet is brought by others as well: the daemon sees that it is one file.
-        block_ = allocation_.block();
-        const ProducerSegment& segment = block_->segment();
-        const bool is_known = segment.is_known;
-        message.segments.push_back({segment.number, !is_known, wire::Memory::Reusable, segment.memory->size(),
-                                    is_known ? 0 : segment.reservation});
-        if (!is_known) {
-            fd_ = segment.memory->fd();
-            call_.options.fds = std::span(&fd_, 1);
-        }
-    }
     call_.message = std::move(message);
     call_.options.on_reply = [this](const wire::PacketMessage& reply, std::vector<UniqueFd>& /*fds*/,
                                     bool /*missing*/) {
@@ -187,20 +231,75 @@ Result<Connection::Call*> Publisher::Publishing::ask() {
             note_answer(*answer);
         }
     };
+    name_segments(connection_.epoch());
+    const auto& segments = std::get<wire::Publish>(call_.message).segments;
+    published_.immutable = wire::is_immutable(segments);
+    published_.unsealed = wire::is_unsealed(segments);
     {
+        Capsule capsule;
+        capsule.id = published_.capsule;
+        capsule.terms = terms_;
+        capsule.terms.access = access;
+        capsule.byte_size = published_.byte_size;
+        capsule.blocks = blocks_;
+        capsule.message = std::get<wire::Publish>(call_.message);
+        capsule.sent_in = call_.options.epoch;
         const std::lock_guard lock(publisher_.mutex_);
-        publisher_.capsules_.emplace(
-            *id, Capsule{published_.capsule, terms_, false, 0, published_.byte_size, false, block_, {}, {}});
+        publisher_.capsules_.emplace(*id, std::move(capsule));
     }
     is_booked_ = true;
-    allocation_.is_on_its_way = true;
+    if (allocation_ != nullptr) {
+        allocation_->is_on_its_way = true;
+    }
     return &call_;
+}
+
+/// Says which segments it lies in, for the daemon of that epoch.
+void Publisher::Publishing::name_segments(std::uint64_t epoch) {
+    call_.options.epoch = epoch;
+    auto& segments = std::get<wire::Publish>(call_.message).segments;
+    segments.clear();
+    fds_.clear();
+    for (const auto& block : blocks_) {
+        // Whose first publish is without its answer yet is brought by others as well: the daemon sees that it is one file.
+        const ProducerSegment& segment = block->segment();
+        const bool is_known = segment.known_in == epoch;
+        const bool is_reserved = !is_known && segment.reserved_in == epoch;
+        segments.push_back(
+            {segment.number, !is_known, segment.kind, segment.size(), is_reserved ? segment.reservation : 0});
+        if (!is_known) {
+            fds_.push_back(segment.fd());
+        }
+    }
+    call_.options.fds = fds_;
+}
+
+void Publisher::Publishing::insist() {
+    while (call_.is_lost && terms_.group == 0) {
+        was_sent_before_ = was_sent_before_ || call_.was_sent;
+        // What was sent may have been published, so it is sent again however long that takes.
+        Deadline deadline;
+        if (!was_sent_before_ && terms_.timeout_ms) {
+            deadline = begin_ + std::chrono::milliseconds(*terms_.timeout_ms);
+        }
+        if (auto back = connection_.wait_up(deadline); !back) {
+            call_.result = fail(std::move(back.error()));
+            return;
+        }
+        call_.result.reset();
+        call_.was_sent = call_.is_lost = false;
+        name_segments(connection_.epoch());
+        Connection::Call* const call = &call_;
+        if (auto called = connection_.call_many(std::span(&call, 1), Connection::OnRefusal::GoOn); !called) {
+            call_.result = fail(std::move(called.error()));
+        }
+    }
 }
 
 /// On the thread that reads, before anything of the capsule's end is read.
 void Publisher::Publishing::note_answer(const wire::PublishReply& answer) {
-    if (block_ != nullptr) {
-        block_->segment().is_known = true;
+    for (const auto& block : blocks_) {
+        block->segment().known_in = call_.options.epoch;
     }
     const wire::Id16& id = published_.capsule.id;
     const std::lock_guard lock(publisher_.mutex_);
@@ -224,10 +323,15 @@ Result<Publisher::Published> Publisher::Publishing::finish() {
     if (reply) {
         return fail(Errc::Protocol, "hurrayd answered a publish with something else");
     }
-    allocation_.maybe_published = reply.error().code == Errc::ConnectionLost || reply.error().code == Errc::Closed;
-    if (allocation_.maybe_published) {
-        if (block_ != nullptr) {
-            block_->spoil();
+    const Errc why = reply.error().code;
+    const bool maybe_published =
+        was_sent_before_ || (call_.was_sent && (why == Errc::ConnectionLost || why == Errc::Closed));
+    if (allocation_ != nullptr) {
+        allocation_->maybe_published = maybe_published;
+    }
+    if (maybe_published) {
+        for (const auto& block : blocks_) {
+            block->spoil();
         }
         connection_.post(wire::Withdraw{published_.capsule});  // close() knows nothing of it any more
     }
@@ -236,7 +340,16 @@ Result<Publisher::Published> Publisher::Publishing::finish() {
 
 Result<Publisher::Published> Publisher::publish(Connection& connection, std::span<const std::uint8_t> descriptor,
                                                 Allocation& allocation, const PublishTerms& terms) {
-    Publishing publishing(*this, connection, {descriptor, &allocation, &terms});
+    return publish(connection, {descriptor, &allocation, &terms});
+}
+
+Result<Publisher::Published> Publisher::publish(Connection& connection, std::span<const std::uint8_t> descriptor,
+                                                const Foreign& foreign, const PublishTerms& terms) {
+    return publish(connection, {descriptor, nullptr, &terms, &foreign});
+}
+
+Result<Publisher::Published> Publisher::publish(Connection& connection, const ToPublish& what) {
+    Publishing publishing(*this, connection, what);
     const auto call = publishing.ask();
     if (!call) {
         return fail(call.error());
@@ -244,6 +357,7 @@ Result<Publisher::Published> Publisher::publish(Connection& connection, std::spa
     if (auto called = connection.call_many(std::span(&*call, 1), Connection::OnRefusal::GoOn); !called) {
         return fail(std::move(called.error()));
     }
+    publishing.insist();
     return publishing.finish();
 }
 
@@ -268,6 +382,9 @@ void Publisher::publish_many(Connection& connection, std::span<const ToPublish> 
             std::size_t answered = 0;
             for (; !window.empty() && (!called || window.front().second.has_result()); ++answered) {
                 auto& [index, publishing] = window.front();
+                if (called) {
+                    publishing.insist();
+                }
                 done(index, called ? publishing.finish() : fail(called.error()));
                 window.pop_front();
             }
@@ -345,7 +462,15 @@ Result<Publisher::Published> Publisher::find(const wire::CapsuleId& capsule) {
         return fail(Errc::NotFound, "this client has published no such capsule, or it has ended");
     }
     const Capsule& known = found->second;
-    return Published{known.id, known.version, known.byte_size, known.open.size(), known.retired, known.terms.once};
+    return Published{known.id,
+                     known.version,
+                     known.byte_size,
+                     known.terms.access,
+                     known.open.size(),
+                     known.retired,
+                     wire::is_immutable(known.message.segments),
+                     wire::is_unsealed(known.message.segments),
+                     known.terms.once};
 }
 
 void Publisher::on_lease(const wire::LeaseEvent& event, std::vector<Notice>& notices) {
@@ -382,52 +507,81 @@ void Publisher::on_lease(const wire::LeaseEvent& event, std::vector<Notice>& not
     }
 }
 
-void Publisher::on_retired(const wire::Retired& event) { withdrawn(event.capsule); }
+void Publisher::on_retired(const wire::Retired& event) { (void)set_retired(event.capsule, true); }
 
-void Publisher::withdrawn(const wire::CapsuleId& capsule) {
+/// Whether it is one of this session's.
+bool Publisher::set_retired(const wire::CapsuleId& capsule, bool retired) {
     const std::lock_guard lock(mutex_);
-    if (const auto found = capsules_.find(capsule.id); found != capsules_.end()) {
-        found->second.retired = true;
+    const auto found = capsules_.find(capsule.id);
+    if (found == capsules_.end() || found->second.id != capsule) {
+        return false;
     }
+    found->second.retired = retired;
+    return true;
+}
+
+Result<void> Publisher::withdraw(Connection& connection, const wire::CapsuleId& capsule) {
+    const bool is_own = set_retired(capsule, true);  // before it is sent: the daemon may go away before it answers
+    Connection::Call call(wire::Withdraw{capsule}, {});
+    Connection::Call* const one = &call;
+    if (auto called = connection.call_many(std::span(&one, 1), Connection::OnRefusal::GoOn); !called) {
+        return fail(std::move(called.error()));
+    }
+    if (*call.result || (call.is_lost && is_own)) {
+        return {};
+    }
+    if (is_own && !call.was_sent) {
+        (void)set_retired(capsule, false);
+    }
+    return fail(std::move(call.result->error()));
+}
+
+/// One that is open is lost now.
+void Publisher::close(Capsule& capsule, const wire::LeaseId& lease, std::vector<Notice>& notices) {
+    capsule.open.erase(lease);
+    if (capsule.terms.on_event == nullptr) {
+        return;
+    }
+    EventRecord record{HURRAY_EVENT_LEASE_LOST, 0, HURRAY_OK, capsule.id, capsule.version, capsule.open.size(),
+                       capsule.terms.name};
+    notices.push_back([tell = capsule.terms.on_event, context = capsule.terms.context, record = std::move(record)] {
+        record.tell(tell, context);
+        return true;
+    });
 }
 
 /// Whatever is still open is lost now.
 void Publisher::close_all(Capsule& capsule, std::vector<Notice>& notices) {
     while (!capsule.open.empty()) {
-        capsule.open.erase(capsule.open.begin());
-        if (capsule.terms.on_event == nullptr) {
-            continue;
-        }
-        EventRecord record{HURRAY_EVENT_LEASE_LOST, 0, HURRAY_OK, capsule.id, capsule.version, capsule.open.size(),
-                           capsule.terms.name};
-        notices.push_back([tell = capsule.terms.on_event, context = capsule.terms.context, record = std::move(record)] {
-            record.tell(tell, context);
-            return true;
-        });
+        close(capsule, wire::LeaseId(*capsule.open.begin()), notices);
     }
 }
 
 /// What the user is to be told. That notice also keeps the memory: it is used again, or unmapped, after the user was told, and
 /// not by the reader. Where nobody is to be told, memory that can be used again goes back to its pool at once.
 void Publisher::end(Capsule&& capsule, bool reusable, std::vector<Notice>& notices) {
-    std::shared_ptr<Block> block = std::move(capsule.block);
-    if (block != nullptr && !reusable) {
-        block->spoil();
+    Blocks blocks = std::move(capsule.blocks);
+    if (!reusable) {
+        for (const auto& block : blocks) {
+            block->spoil();
+        }
     }
     const HurrayEventFn tell = capsule.terms.on_event;
     if (tell == nullptr) {
-        if (block == nullptr) {
+        if (blocks.empty()) {
             return;
         }
         if (reusable) {
-            block->end_quietly();
-            block.reset();
+            for (const auto& block : blocks) {
+                block->end_quietly();
+            }
+            blocks.clear();
             if (!pool_->needs_sweep()) {
                 return;
             }
         }
-        notices.push_back([pool = pool_, block = std::move(block)]() mutable {
-            block.reset();
+        notices.push_back([pool = pool_, blocks = std::move(blocks)]() mutable {
+            blocks.clear();
             pool->sweep();
             return false;
         });
@@ -440,13 +594,117 @@ void Publisher::end(Capsule&& capsule, bool reusable, std::vector<Notice>& notic
                        capsule.version,
                        0,
                        std::move(capsule.terms.name)};
-    notices.push_back([tell, context = capsule.terms.context, record = std::move(record), block = std::move(block)] {
+    notices.push_back([tell, context = capsule.terms.context, record = std::move(record), blocks = std::move(blocks)] {
         record.tell(tell, context);
         return true;
     });
 }
 
-void Publisher::on_ended(const wire::Ended& event, std::vector<Notice>& notices) {
+/// Leases of before that nobody has claimed are lost.
+void Publisher::on_window_closed(const wire::WindowClosed& event, std::vector<Notice>& notices) {
+    const std::lock_guard lock(mutex_);
+    const auto found = capsules_.find(event.capsule.id);
+    if (found == capsules_.end()) {
+        return;
+    }
+    Capsule& capsule = found->second;
+    capsule.confirmed.insert(event.open.begin(), event.open.end());
+    if (event.more) {
+        return;
+    }
+    const auto confirmed = std::exchange(capsule.confirmed, {});
+    std::vector<wire::LeaseId> lost;
+    std::set_difference(capsule.open.begin(), capsule.open.end(), confirmed.begin(), confirmed.end(),
+                        std::back_inserter(lost));
+    capsule.lost_some = capsule.lost_some || !lost.empty();
+    for (const wire::LeaseId& lease : lost) {
+        close(capsule, lease, notices);
+    }
+}
+
+Result<void> Publisher::offer_again(Connection& connection, std::vector<Notice>& notices) {
+    std::vector<wire::Id16> staged;
+    std::vector<std::pair<std::uint64_t, wire::Id16>> offers;  // by version, so that the newest comes last
+    {
+        const std::lock_guard lock(mutex_);
+        groups_.clear();
+        for (const auto& [id, capsule] : capsules_) {
+            if (!capsule.answered) {
+                continue;  // whoever waits for the answer sends it again
+            }
+            if (capsule.version == 0) {
+                staged.push_back(id);  // its group is gone, or was committed and nobody said with which versions
+            } else {
+                offers.emplace_back(capsule.version, id);
+            }
+        }
+    }
+    for (const wire::Id16& id : staged) {
+        end_refused(id, notices);
+    }
+    std::sort(offers.begin(), offers.end());
+    const std::uint64_t epoch = connection.epoch();
+    for (const auto& [version, id] : offers) {
+        Connection::CallOptions options;
+        options.interruptible = false;
+        options.epoch = epoch;
+        wire::Publish message;
+        Blocks blocks;
+        {
+            const std::lock_guard lock(mutex_);
+            const auto found = capsules_.find(id);
+            if (found == capsules_.end()) {
+                continue;
+            }
+            message = found->second.message;
+            message.retired = found->second.retired;
+            message.taken_by = found->second.taken_by;
+            blocks = found->second.blocks;
+        }
+        message.version = version;
+        message.group = 0;
+        std::vector<int> fds;
+        for (const auto& block : blocks) {
+            fds.push_back(block->segment().fd());
+        }
+        options.fds = fds;
+        for (wire::Segment& segment : message.segments) {
+            segment.carries_fd = true;
+            segment.reservation = 0;
+        }
+        options.on_reply = [&blocks, epoch](const wire::PacketMessage& reply, std::vector<UniqueFd>&, bool) {
+            if (std::holds_alternative<wire::PublishReply>(reply)) {
+                for (const auto& block : blocks) {
+                    block->segment().known_in = epoch;
+                }
+            }
+        };
+        const auto reply = connection.call(std::move(message), options);
+        if (reply) {
+            continue;
+        }
+        if (reply.error().code == Errc::ConnectionLost || connection.has_ended()) {
+            return fail(reply.error());
+        }
+        end_refused(id, notices);
+    }
+    return {};
+}
+
+/// The daemon of this life does not know it, and won't: whoever has it may go on reading.
+void Publisher::end_refused(const wire::Id16& id, std::vector<Notice>& notices) {
+    Capsules::node_type node;
+    {
+        const std::lock_guard lock(mutex_);
+        node = capsules_.extract(id);
+    }
+    if (!node.empty()) {
+        close_all(node.mapped(), notices);
+        end(std::move(node.mapped()), false, notices);
+    }
+}
+
+void Publisher::on_ended(const wire::Ended& event, std::uint64_t epoch, std::vector<Notice>& notices) {
     Capsules::node_type node;
     {
         const std::lock_guard lock(mutex_);
@@ -459,9 +717,10 @@ void Publisher::on_ended(const wire::Ended& event, std::vector<Notice>& notices)
             std::erase(group->second, event.capsule.id);  // withdrawn while it was staged
         }
     }
-    const bool all_released = node.mapped().open.empty();
+    // An earlier life may have granted what nobody has claimed: a consumer that was stopped meanwhile may still be reading.
+    const bool is_ours_alone = node.mapped().open.empty() && !node.mapped().lost_some && node.mapped().sent_in == epoch;
     close_all(node.mapped(), notices);
-    end(std::move(node.mapped()), event.reusable && all_released, notices);
+    end(std::move(node.mapped()), event.reusable && is_ours_alone, notices);
 }
 
 void Publisher::on_connection_lost(std::vector<Notice>& notices) {

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -27,10 +28,12 @@ namespace hurray::client {
 /// What a producer wants to be told of one capsule.
 struct PublishTerms {
     std::string name;          ///< empty: by id only
+    AccessRule access;         ///< none: as the allocation's, or as the daemon has it
     std::uint64_t group = 0;   ///< 0: none, it is there at once
     std::uint32_t retain = 1;  ///< versions of the name that stay attachable, this one included
     bool once = false;         ///< to be taken, by one
     bool tell_opened = false;
+    std::optional<std::uint64_t> timeout_ms = 0;  ///< for how long to wait while the daemon is away; absent: for ever
     HurrayEventFn on_event = nullptr;
     void* context = nullptr;
 };
@@ -50,21 +53,38 @@ class Publisher {
         wire::CapsuleId capsule;
         std::uint64_t version = 0;  ///< 0: staged in its group
         std::uint64_t byte_size = 0;
+        AccessRule access;
         std::size_t leases = 0;  ///< open ones
         bool retired = false;
-        bool once = false;
+        bool immutable = false;  ///< nobody can change a byte of it any more
+        bool unsealed = false;   ///< it lies in a dma-buf
+        bool once = false;       ///< it is to be taken, or was
     };
 
     /// Checks the descriptor against the allocation, and publishes. On success the memory belongs to the capsule.
-    /// Fails: InvalidLayout and others  the descriptor; InvalidArgument  it does not fit the allocation; what the daemon says.
-    /// If the connection ends before the answer, `allocation.maybe_published` is set, and its memory is never used again.
+    /// Fails: InvalidLayout and others  the descriptor; InvalidArgument  it does not fit the allocation, or that was made for another
+    /// access; what the daemon says.
+    /// While the daemon is away it waits as the terms say. A publish that was sent when the daemon died is sent again, under the same id. If the connection
+    /// ends before the answer, `allocation.maybe_published` is set, and its memory is never used again.
+    /// One that is to be immutable is made so just before it is sent: after what the daemon refuses it may be published again, but not
+    /// be written. InvalidArgument, with the allocation as it was: something else in this machine can write to it.
     [[nodiscard]] Result<Published> publish(Connection& connection, std::span<const std::uint8_t> descriptor,
                                             Allocation& allocation, const PublishTerms& terms);
 
+    /// Memory that the caller has made, and where the buffers lie in it (see ForeignMemory::take).
+    struct Foreign {
+        std::span<const std::int32_t> fds;
+        const std::vector<wire::Placement>* placements = nullptr;
+    };
+    /// The same with such memory. Fails: as ForeignMemory::take, too.
+    [[nodiscard]] Result<Published> publish(Connection& connection, std::span<const std::uint8_t> descriptor,
+                                            const Foreign& foreign, const PublishTerms& terms);
+
     struct ToPublish {
         std::span<const std::uint8_t> descriptor;
-        Allocation* allocation = nullptr;
+        Allocation* allocation = nullptr;  ///< either this
         const PublishTerms* terms = nullptr;
+        const Foreign* foreign = nullptr;  ///< or this
     };
     /// The same for each of `items`, sending many at a time. What became of each is told to `done`, on this thread and without a
     /// lock; the daemon takes them in their order.
@@ -85,13 +105,18 @@ class Publisher {
 
     void on_lease(const wire::LeaseEvent& event, std::vector<Notice>& notices);
     void on_retired(const wire::Retired& event);
-    void on_ended(const wire::Ended& event, std::vector<Notice>& notices);
+    /// `epoch` is the connection's on which it came.
+    void on_ended(const wire::Ended& event, std::uint64_t epoch, std::vector<Notice>& notices);
+    void on_window_closed(const wire::WindowClosed& event, std::vector<Notice>& notices);
+    /// Offers all that can be to another life of the daemon; what is refused has ended, and what was staged. Fails: as calls do.
+    [[nodiscard]] Result<void> offer_again(Connection& connection, std::vector<Notice>& notices);
     void on_connection_lost(std::vector<Notice>& notices);
 
     /// Those that have not been retired, as far as is known.
     [[nodiscard]] std::vector<wire::CapsuleId> attachable();
-    /// This capsule was withdrawn by its own session.
-    void withdrawn(const wire::CapsuleId& capsule);
+    /// Withdraws a capsule of this user. One of this session's own is withdrawn while the daemon is away, too: it will be offered again as
+    /// retired. Fails: what the daemon says; ConnectionLost.
+    [[nodiscard]] Result<void> withdraw(Connection& connection, const wire::CapsuleId& capsule);
     /// Forgets all of them, without telling anybody; their memory goes back to its pool here.
     void clear();
     /// How many there are, and their bytes.
@@ -99,6 +124,8 @@ class Publisher {
 
   private:
     class Publishing;
+    /// What a capsule lies in. Each keeps its memory.
+    using Blocks = std::vector<std::shared_ptr<Block>>;
     struct Capsule {
         wire::CapsuleId id;
         PublishTerms terms;
@@ -106,9 +133,13 @@ class Publisher {
         std::uint64_t version = 0;  ///< 0: not answered, or staged
         std::uint64_t byte_size = 0;
         bool retired = false;
-        std::shared_ptr<Block> block;  ///< null if it has no byte
+        Blocks blocks;              ///< none if it has no byte
+        wire::Publish message;      ///< to offer it again
+        std::uint64_t sent_in = 0;  ///< the epoch in which its publish was first sent
         std::set<wire::LeaseId> open;
-        wire::LeaseId taken_by{};  ///< its `lease` 0: nobody took it
+        bool lost_some = false;             ///< of those that were open
+        std::set<wire::LeaseId> confirmed;  ///< of them, those that the parts of WindowClosed have named so far
+        wire::LeaseId taken_by{};           ///< its `lease` 0: nobody took it
     };
     struct Hash {
         std::size_t operator()(const wire::Id16& id) const noexcept;
@@ -117,7 +148,11 @@ class Publisher {
     using Capsules = std::unordered_map<wire::Id16, Capsule, Hash>;
 
     [[nodiscard]] Result<wire::Id16> random_id();
+    [[nodiscard]] Result<Published> publish(Connection& connection, const ToPublish& what);
+    bool set_retired(const wire::CapsuleId& capsule, bool retired);
+    static void close(Capsule& capsule, const wire::LeaseId& lease, std::vector<Notice>& notices);
     static void close_all(Capsule& capsule, std::vector<Notice>& notices);
+    void end_refused(const wire::Id16& id, std::vector<Notice>& notices);
     void end(Capsule&& capsule, bool reusable, std::vector<Notice>& notices);
 
     const std::shared_ptr<SegmentPool> pool_;

@@ -81,12 +81,12 @@ void SegmentPool::set_books(std::weak_ptr<SegmentBooks> books) {
     books_ = std::move(books);
 }
 
-Result<std::shared_ptr<Block>> SegmentPool::take(std::uint64_t length) {
+Result<std::shared_ptr<Block>> SegmentPool::take(std::uint64_t length, const AccessRule& access) {
     HURRAY_DCHECK(length > 0 && length % kPage == 0);
     std::uint64_t size = length;
     {
         Lock lock(mutex_);
-        auto block = take_idle(lock, length);
+        auto block = take_idle(lock, length, access);
         trim(lock);
         if (block != nullptr) {
             ++totals_.reused;
@@ -95,23 +95,60 @@ Result<std::shared_ptr<Block>> SegmentPool::take(std::uint64_t length) {
             return block;
         }
         if (length <= kMostArenaBytes) {
-            size = next_arena_size(lock);
+            size = next_arena_size(lock, access);
         }
     }
     sweep();
-    auto made = make(size);
+    auto made = make(size, access, wire::Memory::Reusable);
     if (!made && size > kLeastArena && length <= kMostArenaBytes && made.error().code == Errc::OverQuota) {
-        made = make(kLeastArena);  // what is left of the quota may do for this one
+        made = make(kLeastArena, access, wire::Memory::Reusable);  // what is left of the quota may do for this one
     }
     if (!made) {
         return fail(std::move(made.error()));
     }
+    return first_block(*made, length);
+}
+
+Result<std::shared_ptr<Block>> SegmentPool::take_immutable(std::uint64_t length, const AccessRule& access) {
+    HURRAY_DCHECK(length > 0 && length % kPage == 0);
+    sweep();
+    auto made = make(length, access, wire::Memory::Immutable);
+    if (!made) {
+        return fail(std::move(made.error()));
+    }
+    return first_block(*made, length);
+}
+
+std::shared_ptr<Block> SegmentPool::adopt(UniqueFd fd, const wire::FoundSegment& found) {
+    Lock lock(mutex_);
+    const auto [entry, is_fresh] = foreign_.try_emplace(found.file);
+    try {
+        if (is_fresh) {
+            entry->second = std::make_shared<ProducerSegment>();
+            ProducerSegment& segment = *entry->second;
+            segment.kind = found.memory;
+            segment.foreign = std::move(fd);
+            segment.found = found;
+            segment.number = ++last_number_;
+        }
+        auto block = std::make_shared<Block>(shared_from_this(), entry->second, 0, found.size, found.size);
+        ++entry->second->blocks;
+        return block;
+    } catch (const std::bad_alloc&) {
+        if (is_fresh) {
+            foreign_.erase(entry);
+        }
+        throw;
+    }
+}
+
+Result<std::shared_ptr<Block>> SegmentPool::first_block(const Segment& segment, std::uint64_t length) {
     try {
         Lock lock(mutex_);
-        return take_new(lock, *made, length);
+        return take_new(lock, segment, length);
     } catch (const std::bad_alloc&) {
         if (const auto books = books_.lock()) {
-            books->unreserve((*made)->reservation);
+            books->unreserve(segment->reservation);
         }
         throw;
     }
@@ -120,7 +157,7 @@ Result<std::shared_ptr<Block>> SegmentPool::take(std::uint64_t length) {
 /// The first block of a new segment. Changes nothing if it throws.
 std::shared_ptr<Block> SegmentPool::take_new(Lock& held, const Segment& segment, std::uint64_t length) {
     std::shared_ptr<Block> block;
-    if (length > kMostArenaBytes) {
+    if (length > kMostArenaBytes || segment->kind == wire::Memory::Immutable) {
         block = std::make_shared<Block>(shared_from_this(), segment, 0, segment->memory->size(), 0);
         segment->dirty_end = length;
     } else {
@@ -138,20 +175,23 @@ std::shared_ptr<Block> SegmentPool::take_new(Lock& held, const Segment& segment,
 }
 
 /// A block of what is there; null: nothing fits.
-std::shared_ptr<Block> SegmentPool::take_idle(Lock& held, std::uint64_t length) {
+std::shared_ptr<Block> SegmentPool::take_idle(Lock& held, std::uint64_t length, const AccessRule& access) {
     if (is_closed_) {
         return nullptr;
     }
     if (length <= kMostArenaBytes) {
         for (const Segment& arena : arenas_) {
+            if (arena->access != access) {
+                continue;
+            }
             if (auto block = take_from(held, arena, length)) {
                 return block;
             }
         }
         return nullptr;
     }
-    const auto fit = idle_.lower_bound(length);
-    if (fit == idle_.end() || fit->first - length >= length / kFit) {
+    const auto fit = idle_.lower_bound({access, length});
+    if (fit == idle_.end() || fit->first.first != access || fit->first.second - length >= length / kFit) {
         return nullptr;
     }
     const auto latest = std::prev(idle_.upper_bound(fit->first));
@@ -187,12 +227,16 @@ std::shared_ptr<Block> SegmentPool::take_from(Lock& held, const Segment& arena, 
     return block;
 }
 
-std::uint64_t SegmentPool::next_arena_size([[maybe_unused]] Lock& held) const noexcept {
-    return std::clamp(std::bit_ceil(totals_.arena_bytes), kLeastArena, kLargestArena);
+std::uint64_t SegmentPool::next_arena_size([[maybe_unused]] Lock& held, const AccessRule& access) const noexcept {
+    std::uint64_t bytes = 0;
+    for (const Segment& arena : arenas_) {
+        bytes += arena->access == access ? arena->memory->size() : 0;
+    }
+    return std::clamp(std::bit_ceil(bytes), kLeastArena, kLargestArena);
 }
 
 /// A new segment; in exchange for everything that waits, if it must be.
-Result<SegmentPool::Segment> SegmentPool::make(std::uint64_t size) {
+Result<SegmentPool::Segment> SegmentPool::make(std::uint64_t size, const AccessRule& access, wire::Memory kind) {
     std::shared_ptr<SegmentBooks> books;
     {
         const Lock lock(mutex_);
@@ -201,28 +245,34 @@ Result<SegmentPool::Segment> SegmentPool::make(std::uint64_t size) {
     if (books == nullptr) {
         return fail(Errc::Closed, "this client was destroyed");
     }
-    auto made = reserve_and_make(*books, size);
+    auto made = reserve_and_make(*books, size, access, kind);
     if (!made) {
         const Errc why = made.error().code;
         const bool for_want_of_room = why == Errc::OverQuota || why == Errc::NoSpace || why == Errc::Limit;
         if (for_want_of_room && drop_idle()) {
-            made = reserve_and_make(*books, size);
+            made = reserve_and_make(*books, size, access, kind);
         }
     }
     return made;
 }
 
-Result<SegmentPool::Segment> SegmentPool::reserve_and_make(SegmentBooks& books, std::uint64_t size) {
+Result<SegmentPool::Segment> SegmentPool::reserve_and_make(SegmentBooks& books, std::uint64_t size,
+                                                           const AccessRule& access, wire::Memory kind) {
     auto segment = std::make_shared<ProducerSegment>();
+    segment->kind = kind;
+    segment->access = access;
     {
         const Lock lock(mutex_);
         segment->number = ++last_number_;
     }
     segment->reservation = segment->number;
-    if (auto reserved = books.reserve(segment->reservation, size); !reserved) {
-        return fail(std::move(reserved.error()));
+    const auto reserved = books.reserve(segment->reservation, size);
+    if (!reserved) {
+        return fail(reserved.error());
     }
-    auto memory = WritableSegment::create(size);
+    segment->reserved_in = *reserved;
+    auto memory =
+        WritableSegment::create(size, kind == wire::Memory::Immutable ? Purpose::WrittenOnce : Purpose::Reuse);
     if (!memory) {
         books.unreserve(segment->reservation);
         return fail(std::move(memory.error()));
@@ -236,9 +286,16 @@ Result<SegmentPool::Segment> SegmentPool::reserve_and_make(SegmentBooks& books, 
 void SegmentPool::give_back(Block& block) noexcept {
     Lock lock(mutex_);
     ProducerSegment& segment = *block.segment_;
+    if (segment.is_foreign()) {
+        if (--segment.blocks == 0) {
+            foreign_.erase(segment.found.file);
+            doom(lock, block.segment_);
+        }
+        return;
+    }
     const bool is_spoiled = block.is_spoiled_.load(std::memory_order_relaxed);
     // What the daemon was never told of waits for nobody: its reservation would show it as being written.
-    bool is_of_use = !is_closed_ && segment.is_known;
+    bool is_of_use = !is_closed_ && segment.known_in != 0 && segment.kind == wire::Memory::Reusable;
     if (segment.pages) {
         const auto count = static_cast<std::uint32_t>(block.length_ / kPage);
         totals_.arena_live_bytes -= block.length_;
@@ -261,7 +318,7 @@ void SegmentPool::give_back(Block& block) noexcept {
         is_of_use = is_of_use && !is_spoiled;
         if (is_of_use) {
             try {
-                idle_.emplace(segment.memory->size(), block.segment_);
+                idle_.emplace(std::pair(segment.access, segment.memory->size()), block.segment_);
                 begin_idle(lock, segment);
             } catch (const std::bad_alloc&) {
                 is_of_use = false;
@@ -290,8 +347,10 @@ void SegmentPool::end_idle([[maybe_unused]] Lock& held, ProducerSegment& segment
 
 /// It is on no list any more.
 void SegmentPool::doom([[maybe_unused]] Lock& held, const Segment& segment) noexcept {
-    --totals_.segments;
-    totals_.bytes -= segment->memory->size();
+    if (!segment->is_foreign()) {
+        --totals_.segments;
+        totals_.bytes -= segment->memory->size();
+    }
     if (segment->pages) {
         --totals_.arenas;
         totals_.arena_bytes -= segment->memory->size();
@@ -349,7 +408,7 @@ bool SegmentPool::drop_idle() noexcept {
         if (totals_.idle_segments == 0) {
             return false;
         }
-        for (const auto& [size, segment] : idle_) {
+        for (const auto& [key, segment] : idle_) {
             end_idle(lock, *segment);
             doom(lock, segment);
         }
@@ -397,7 +456,7 @@ void SegmentPool::sweep() noexcept {
     try {
         std::vector<std::uint64_t> known;
         for (const Segment& segment : gone) {
-            if (!segment->is_known) {
+            if (segment->known_in == 0 && segment->reservation != 0) {
                 books->unreserve(segment->reservation);
             }
             known.push_back(segment->number);  // known or not: a publish that brought it may be without its answer

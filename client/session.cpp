@@ -1,6 +1,9 @@
 #include "client/session.hpp"
 
+#include <algorithm>
 #include <new>
+#include <span>
+#include <unordered_set>
 #include <utility>
 #include <variant>
 
@@ -22,8 +25,10 @@ Result<std::shared_ptr<Session>> Session::open(const SessionOptions& options) {
     if (!pool_limits) {
         return fail(pool_limits.error());
     }
-    auto connection = Connection::open(find_address(options.address), options.connect_deadline,
-                                       {options.client_name, options.answer_deadline}, std::move(interrupted));
+    auto connection =
+        Connection::open(find_address(options.address), options.connect_deadline,
+                         {options.client_name, options.answer_deadline, options.reconnects, options.reconnect_time},
+                         std::move(interrupted));
     if (!connection) {
         return fail(std::move(connection.error()));
     }
@@ -63,6 +68,7 @@ void Session::retire(std::shared_ptr<Session> session) {
         return;
     }
     session->close();
+    connection.stop_reconnecting();
     connection.stop_background_pump();
     session->publisher_.clear();
     session->options_.on_event = nullptr;
@@ -73,13 +79,17 @@ void Session::on_event(wire::PacketMessage&& event, std::vector<Notice>& notices
     if (const auto* lease = std::get_if<wire::LeaseEvent>(&event)) {
         publisher_.on_lease(*lease, notices);
     } else if (const auto* ended = std::get_if<wire::Ended>(&event)) {
-        publisher_.on_ended(*ended, notices);
+        publisher_.on_ended(*ended, connection_->epoch(), notices);
     } else if (const auto* retired = std::get_if<wire::Retired>(&event)) {
         publisher_.on_retired(*retired);
     } else if (auto* watched = std::get_if<wire::Watched>(&event)) {
         watcher_.on_watched(std::move(*watched), notices);
     } else if (const auto* lost = std::get_if<wire::ProducerLost>(&event)) {
         leases_.producer_lost(lost->capsule);
+    } else if (const auto* window = std::get_if<wire::WindowClosed>(&event)) {
+        publisher_.on_window_closed(*window, notices);
+    } else if (const auto* refused = std::get_if<wire::ClaimsRefused>(&event)) {
+        leases_.lost(refused->leases);
     } else if (const auto* gone = std::get_if<wire::SegmentsGone>(&event)) {
         // Unmapping takes its time. It is done where nobody waits for it, unless nobody may ever come there.
         if (auto kept = segments_.gone(gone->segments); !kept.empty() && !options_.dispatch_by_caller) {
@@ -93,31 +103,114 @@ void Session::on_late_grant(const wire::AttachReply& grant, std::vector<UniqueFd
     segments_.settle(*connection_);
 }
 
-void Session::on_end(const Error&, std::vector<Notice>& notices) {
-    publisher_.on_connection_lost(notices);
+void Session::tell_connection(HurrayStatus status, std::uint32_t flags, std::vector<Notice>& notices) const {
+    if (options_.on_event == nullptr) {
+        return;
+    }
+    EventRecord record;
+    record.kind = HURRAY_EVENT_CONNECTION;
+    record.flags = flags;
+    record.status = status;
+    notices.push_back([tell = options_.on_event, context = options_.context, record = std::move(record)] {
+        record.tell(tell, context);
+        return true;
+    });
+}
+
+/// Segments have other numbers in another life, so what the cache knows is of no use any more.
+void Session::forget_segments(std::vector<Notice>& notices) {
     if (auto kept = segments_.clear(); !kept.empty() && !options_.dispatch_by_caller) {
         notices.push_back([kept = std::move(kept)] { return false; });
     }
+}
+
+void Session::on_away(const Error&, std::vector<Notice>& notices) {
+    forget_segments(notices);
+    tell_connection(HURRAY_ERR_CONNECTION_LOST, HURRAY_EVENT_FLAG_AWAY, notices);
+}
+
+Result<void> Session::on_back(bool is_same_life, std::vector<Notice>& notices) {
+    if (is_same_life) {
+        // This client was cut off: the daemon has ended all that hung on the connection before.
+        publisher_.on_connection_lost(notices);
+        leases_.all_lost();
+        (void)connection_->take_releases();
+    } else {
+        if (auto claimed = claim_leases(); !claimed) {
+            return claimed;
+        }
+        if (auto offered = publisher_.offer_again(*connection_, notices); !offered) {
+            return offered;
+        }
+    }
+    if (auto watched = watcher_.watch_again(*connection_, notices); !watched) {
+        return watched;
+    }
+    if (!is_same_life) {
+        if (const auto done = ask_unheard(wire::ResumeDone{}); !done) {
+            return done;
+        }
+    }
+    tell_connection(HURRAY_OK, 0, notices);
+    return {};
+}
+
+/// Says which leases of before are held, and which were given back.
+Result<void> Session::claim_leases() {
+    std::vector<wire::Claims::Claim> held = leases_.held();
+    std::vector<Connection::Released> released = connection_->take_releases();  // after that: see ~Lease
+    std::unordered_set<std::uint64_t> given_back;
+    for (const Connection::Released& each : released) {
+        given_back.insert(each.lease);
+    }
+    connection_->claim_released(std::move(released));
+    std::erase_if(held, [&](const wire::Claims::Claim& claim) { return given_back.contains(claim.lease); });
+    for (std::size_t first = 0; first < held.size(); first += wire::kMaxClaims) {
+        const std::size_t last = std::min(held.size(), first + wire::kMaxClaims);
+        wire::Claims claims;
+        claims.claims.assign(held.begin() + static_cast<std::ptrdiff_t>(first),
+                             held.begin() + static_cast<std::ptrdiff_t>(last));
+        if (const auto claimed = ask_unheard(std::move(claims)); !claimed) {
+            return claimed;
+        }
+    }
+    return {};
+}
+
+/// A request of the resumer's. What the daemon says no to is no reason to give up.
+Result<void> Session::ask_unheard(wire::RequestMessage message) {
+    Connection::CallOptions options;
+    options.interruptible = false;
+    const auto reply = connection_->call(std::move(message), options);
+    return reply || (reply.error().code != Errc::ConnectionLost && reply.error().code != Errc::Closed)
+               ? Result<void>()
+               : fail(reply.error());
+}
+
+void Session::on_end(const Error&, std::vector<Notice>& notices) {
+    publisher_.on_connection_lost(notices);
+    forget_segments(notices);
     notices.push_back([pool = pool_] {  // what it holds is of no use to another session
         pool->close();
         return false;
     });
-    if (options_.on_event != nullptr) {
-        EventRecord record;
-        record.kind = HURRAY_EVENT_CONNECTION;
-        record.status = HURRAY_ERR_CONNECTION_LOST;
-        notices.push_back([tell = options_.on_event, context = options_.context, record = std::move(record)] {
-            record.tell(tell, context);
-            return true;
-        });
-    }
+    tell_connection(HURRAY_ERR_CONNECTION_LOST, 0, notices);
 }
 
-Result<void> Session::reserve(std::uint64_t reservation, std::uint64_t bytes) {
+Result<std::uint64_t> Session::reserve(std::uint64_t reservation, std::uint64_t bytes) {
     // As publishing, no wait: given up half-way it would leave the reservation behind.
     Connection::CallOptions options;
     options.interruptible = false;
-    auto reply = connection_->call(wire::Reserve{reservation, bytes}, options);
+    options.epoch = connection_->epoch();
+    Connection::Call call(wire::Reserve{reservation, bytes}, options);
+    Connection::Call* const one = &call;
+    if (auto called = connection_->call_many(std::span(&one, 1), Connection::OnRefusal::GoOn); !called) {
+        return fail(std::move(called.error()));
+    }
+    if (call.is_lost) {
+        return 0;  // memory can be written while the daemon is away
+    }
+    auto& reply = *call.result;
     if (!reply) {
         if (reply.error().code == Errc::Closed) {
             unreserve(reservation);  // it may be granted all the same
@@ -127,7 +220,7 @@ Result<void> Session::reserve(std::uint64_t reservation, std::uint64_t bytes) {
     if (!std::holds_alternative<wire::Done>(reply->message)) {
         return fail(Errc::Protocol, "hurrayd answered a reserve with something else");
     }
-    return {};
+    return options.epoch;
 }
 
 void Session::unreserve(std::uint64_t reservation) noexcept { connection_->post(wire::Unreserve{reservation}); }

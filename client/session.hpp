@@ -1,11 +1,14 @@
 #pragma once
 
+#include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "client/connection.hpp"
 #include "client/lease.hpp"
 #include "client/publisher.hpp"
+#include "client/seen_versions.hpp"
 #include "client/segment_cache.hpp"
 #include "client/segment_pool.hpp"
 #include "client/watcher.hpp"
@@ -19,6 +22,8 @@ struct SessionOptions {
     Deadline connect_deadline;
     Deadline answer_deadline;
     bool dispatch_by_caller = false;
+    bool reconnects = true;
+    std::optional<std::chrono::milliseconds> reconnect_time = {};  ///< for how long each time; absent: for ever
     HurrayEventFn on_event = nullptr;
     HurrayInterruptedFn interrupted = nullptr;
     void* context = nullptr;
@@ -35,6 +40,7 @@ class Session final : public EventSink, public SegmentBooks {
 
     [[nodiscard]] Connection& connection() noexcept { return *connection_; }
     [[nodiscard]] LeaseTable& leases() noexcept { return leases_; }
+    [[nodiscard]] SeenVersions& seen() noexcept { return seen_; }
     [[nodiscard]] SegmentCache& segments() noexcept { return segments_; }
     [[nodiscard]] SegmentPool& pool() noexcept { return *pool_; }
     [[nodiscard]] Publisher& publisher() noexcept { return publisher_; }
@@ -48,17 +54,25 @@ class Session final : public EventSink, public SegmentBooks {
 
     void on_event(wire::PacketMessage&& event, std::vector<Notice>& notices) override;
     void on_late_grant(const wire::AttachReply& grant, std::vector<UniqueFd>&& fds, bool fds_missing) override;
+    void on_away(const Error& reason, std::vector<Notice>& notices) override;
+    [[nodiscard]] Result<void> on_back(bool is_same_life, std::vector<Notice>& notices) override;
     void on_end(const Error& reason, std::vector<Notice>& notices) override;
 
-    Result<void> reserve(std::uint64_t reservation, std::uint64_t bytes) override;
+    Result<std::uint64_t> reserve(std::uint64_t reservation, std::uint64_t bytes) override;
     void unreserve(std::uint64_t reservation) noexcept override;
     void forget(std::vector<std::uint64_t> segments) noexcept override;
 
   private:
     Session(const SessionOptions& options, const PoolLimits& pool_limits);
 
+    void tell_connection(HurrayStatus status, std::uint32_t flags, std::vector<Notice>& notices) const;
+    void forget_segments(std::vector<Notice>& notices);
+    [[nodiscard]] Result<void> claim_leases();
+    [[nodiscard]] Result<void> ask_unheard(wire::RequestMessage message);
+
     SessionOptions options_;
     LeaseTable leases_;
+    SeenVersions seen_;
     SegmentCache segments_;
     const std::shared_ptr<SegmentPool> pool_;
     Publisher publisher_;

@@ -139,7 +139,7 @@ Result<std::shared_ptr<const Mapping>> Mapping::open_read_only(int fd, std::uint
 WritableSegment::WritableSegment(std::unique_ptr<Region> region, UniqueFd fd) noexcept
     : Mapping(std::move(region)), fd_(std::move(fd)) {}
 
-Result<std::shared_ptr<const WritableSegment>> WritableSegment::create(std::uint64_t size) {
+Result<std::shared_ptr<const WritableSegment>> WritableSegment::create(std::uint64_t size, Purpose purpose) {
     if (size > static_cast<std::uint64_t>(INT64_MAX)) {
         return no_space(size, ENOMEM);
     }
@@ -167,8 +167,11 @@ Result<std::shared_ptr<const WritableSegment>> WritableSegment::create(std::uint
     if (!reserve(fd->get(), data, size)) {
         return no_space(size, errno);
     }
-    // Complete before the descriptor can leave this process. This mapping goes on writing; no other can begin to.
-    if (::fcntl(fd->get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) != 0) {
+    // Of what is used again all seals, before the descriptor can leave this process: this mapping goes on writing, no other can
+    // begin to. Of what is written once those that a writable mapping allows.
+    const int seals = purpose == Purpose::Reuse ? F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL
+                                                : F_SEAL_SHRINK | F_SEAL_GROW;
+    if (::fcntl(fd->get(), F_ADD_SEALS, seals) != 0) {
         const int os_error = errno;
         return fail_os(Errc::Unsupported, os_error,
                        std::string("the kernel does not seal shared memory against writing: ") +
@@ -176,6 +179,44 @@ Result<std::shared_ptr<const WritableSegment>> WritableSegment::create(std::uint
     }
     return std::shared_ptr<const WritableSegment>(
         new WritableSegment(std::make_unique<Region>(Region{std::move(*region)}), std::move(*fd)));
+}
+
+bool WritableSegment::is_immutable() const noexcept {
+    const int seals = ::fcntl(fd(), F_GET_SEALS);
+    return seals >= 0 && (seals & F_SEAL_WRITE) != 0;
+}
+
+Result<void> WritableSegment::make_immutable() const {
+    if (is_immutable()) {
+        return {};
+    }
+    const auto map_in_place = [&](int protection, int flags) {
+        return ::mmap(data(), size(), protection, flags | MAP_FIXED, fd(), 0) != MAP_FAILED;
+    };
+    const auto unmapped = [&](int os_error) {
+        return fail_os(Errc::Limit, os_error,
+                       "cannot map " + std::to_string(size()) +
+                           " bytes of shared memory in the place where they were: " + std::strerror(os_error));
+    };
+    // In one step, so that another thread may read on meanwhile. A shared mapping of this descriptor could become writable and
+    // would forbid the seal, a private one shows the same pages and does not.
+    if (!map_in_place(PROT_READ, MAP_PRIVATE)) {
+        return unmapped(errno);
+    }
+    if (::fcntl(fd(), F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SEAL) == 0) {
+        return {};
+    }
+    const int os_error = errno;
+    if (!map_in_place(PROT_READ | PROT_WRITE, MAP_SHARED)) {
+        return unmapped(errno);
+    }
+    if (os_error == EBUSY) {
+        return fail_os(
+            Errc::InvalidArgument, os_error,
+            "the memory can't be made immutable while somebody else can write to it: a forked child has it "
+            "mapped, or its pages are pinned for a device. Let the child end, or the pages go, and publish again");
+    }
+    return fail_os(Errc::Internal, os_error, std::string("sealing shared memory: ") + std::strerror(os_error));
 }
 
 }  // namespace hurray::client

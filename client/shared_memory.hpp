@@ -47,6 +47,12 @@ class Mapping {
     std::uint64_t size_;
 };
 
+/// What is to become of a segment.
+enum class Purpose : std::uint8_t {
+    Reuse,        ///< this process writes to it again and again, nobody else ever does
+    WrittenOnce,  ///< make_immutable() before its descriptor leaves; nobody ever writes to it after that
+};
+
 /// A segment that this process made: a memfd whose pages are all reserved, sealed against everybody else's writing before
 /// its descriptor leaves, and mapped writable here.
 class WritableSegment : public Mapping {
@@ -54,7 +60,16 @@ class WritableSegment : public Mapping {
     /// Makes one of `size` bytes, above 0 and a multiple of the page size. All of it is zero.
     /// Fails: NoSpace  the kernel could not reserve so much; the message gives asked and available bytes
     ///        Limit    descriptors or mappings of this process
-    [[nodiscard]] static Result<std::shared_ptr<const WritableSegment>> create(std::uint64_t size);
+    [[nodiscard]] static Result<std::shared_ptr<const WritableSegment>> create(std::uint64_t size,
+                                                                               Purpose purpose = Purpose::Reuse);
+
+    /// Of one that is WrittenOnce: from now on nobody can change a byte of it, this process neither. What points into it stays
+    /// valid for reading; a write through it is a SIGSEGV. Twice is fine. One thread at a time.
+    /// Fails: InvalidArgument  it is mapped writable elsewhere, as a rule in a forked child; it can be written as before
+    ///        Limit            this process can't map it anew: nothing may point into it any more
+    [[nodiscard]] Result<void> make_immutable() const;
+    /// Whether that was done.
+    [[nodiscard]] bool is_immutable() const noexcept;
 
     /// A loan; closed with the object.
     [[nodiscard]] int fd() const noexcept { return fd_.get(); }

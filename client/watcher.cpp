@@ -39,6 +39,7 @@ Result<std::uint64_t> Watcher::watch(Connection& connection, std::string pattern
         return fail(forked());
     }
     auto made = std::make_shared<Watch>();
+    made->pattern = pattern;
     made->callback = callback;
     made->context = context;
     std::uint64_t number = 0;
@@ -48,7 +49,11 @@ Result<std::uint64_t> Watcher::watch(Connection& connection, std::string pattern
         number = ++last_watch_;
         watches_.emplace(number, made);
     }
-    auto reply = connection.call(wire::Watch{number, std::move(pattern)}, {});
+    Connection::CallOptions options;
+    options.on_reply = [&made](const wire::PacketMessage& answer, std::vector<UniqueFd>&, bool) {
+        made->is_answered = std::holds_alternative<wire::Done>(answer);
+    };
+    auto reply = connection.call(wire::Watch{number, std::move(pattern)}, options);
     if (!reply) {
         {
             const std::lock_guard lock(mutex_);
@@ -96,7 +101,105 @@ void Watcher::on_watched(wire::Watched&& event, std::vector<Notice>& notices) {
         }
         watch = found->second;
     }
+    note(watch, std::move(event), notices);
+}
+
+/// Keeps account of what the user believes, and tells what is news.
+void Watcher::note(const std::shared_ptr<Watch>& watch, wire::Watched&& event, std::vector<Notice>& notices) {
+    using What = wire::Watched::What;
     EventRecord record{to_kind(event.what), 0, HURRAY_OK, event.capsule, event.version, 0, std::move(event.name)};
+    switch (event.what) {
+        case What::Present:
+        case What::Published: {
+            const auto [shown, fresh] =
+                watch->shown.try_emplace(event.capsule, Watch::Shown{record.name, event.version});
+            if (!fresh) {
+                shown->second.is_back = true;
+                return;  // told before, in this connection or in an earlier one
+            }
+            if (watch->shown.size() > kMostShown) {
+                watch->shown.clear();
+                watch->knows_all = false;
+            }
+            if (watch->is_comparing) {
+                record.kind = watch->has_told_snapshot ? HURRAY_EVENT_PUBLISHED : HURRAY_EVENT_PRESENT;
+            }
+            break;
+        }
+        case What::Retired:
+        case What::ProducerLost:
+            if (watch->shown.erase(event.capsule) == 0 && watch->is_comparing && watch->knows_all) {
+                return;  // came and went again
+            }
+            break;
+        case What::SnapshotEnd:
+            if (watch->is_comparing) {
+                end_comparison(watch, notices);
+                return;
+            }
+            watch->has_told_snapshot = true;
+            break;
+        case What::Gap:
+            break;
+    }
+    tell(watch, std::move(record), notices);
+}
+
+/// All that has come back was shown.
+void Watcher::end_comparison(const std::shared_ptr<Watch>& watch, std::vector<Notice>& notices) {
+    watch->is_comparing = false;
+    watch->knows_all = watch->knows_all || watch->shown.size() < kMostShown / 2;
+    for (auto at = watch->shown.begin(); at != watch->shown.end();) {
+        if (at->second.is_back) {
+            ++at;
+            continue;
+        }
+        tell(watch, {HURRAY_EVENT_RETIRED, 0, HURRAY_OK, at->first, at->second.version, 0, at->second.name}, notices);
+        at = watch->shown.erase(at);
+    }
+    EventRecord mark;
+    if (!std::exchange(watch->has_told_snapshot, true)) {
+        mark.kind = HURRAY_EVENT_SNAPSHOT_END;
+        tell(watch, mark, notices);
+    }
+    mark.kind = HURRAY_EVENT_GAP;
+    tell(watch, std::move(mark), notices);
+}
+
+Result<void> Watcher::watch_again(Connection& connection, std::vector<Notice>& notices) {
+    std::vector<std::pair<std::uint64_t, std::shared_ptr<Watch>>> all;
+    {
+        const std::lock_guard lock(mutex_);
+        for (const auto& [number, watch] : watches_) {
+            if (watch->is_answered) {  // else whoever waits for the answer has failed
+                all.emplace_back(number, watch);
+            }
+        }
+    }
+    for (const auto& [number, watch] : all) {
+        watch->is_comparing = true;
+        for (auto& [capsule, shown] : watch->shown) {
+            shown.is_back = false;
+        }
+        Connection::CallOptions options;
+        options.interruptible = false;
+        const auto reply = connection.call(wire::Watch{number, watch->pattern}, options);
+        if (!reply) {
+            if (reply.error().code == Errc::ConnectionLost || reply.error().code == Errc::Closed) {
+                return fail(reply.error());
+            }
+            end_comparison(watch, notices);  // refused: nothing more comes
+        }
+        const std::lock_guard lock(mutex_);
+        if (!watches_.contains(number)) {
+            connection.post(wire::Unwatch{number});
+        }
+    }
+    return {};
+}
+
+/// Queues an event, or says that some are left out.
+void Watcher::tell(const std::shared_ptr<Watch>& watch, EventRecord record, std::vector<Notice>& notices) {
     {
         const std::lock_guard lock(watch->mutex);
         if (watch->gap || watch->cancelled) {
@@ -109,7 +212,7 @@ void Watcher::on_watched(wire::Watched&& event, std::vector<Notice>& notices) {
         }
         ++watch->untold;
     }
-    notices.push_back([watch = std::move(watch), record = std::move(record)] {
+    notices.push_back([watch, record = std::move(record)] {
         {
             const std::lock_guard lock(watch->mutex);
             --watch->untold;

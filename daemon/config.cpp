@@ -128,6 +128,15 @@ std::optional<std::uint64_t> read_count(const Value& value, std::uint64_t least)
     return number >= 0 && count >= least && count <= kMostOfAnything ? std::optional(count) : std::nullopt;
 }
 
+bool set_default_mode(Draft& draft, const Value& value) {
+    std::optional<mode_t> mode;
+    if (!read_mode(mode, value) || (*mode & ~hurray::wire::kAccessBits) != 0) {
+        return false;
+    }
+    draft.limits.default_mode = *mode;
+    return true;
+}
+
 bool set_count(std::uint64_t& into, const Value& value, std::uint64_t least) {
     const auto count = read_count(value, least);
     into = count.value_or(into);
@@ -200,6 +209,9 @@ constexpr auto kKeys = std::to_array<Key>({
      "an octal mode up to \"0777\", or 0o777", set_metrics_mode},
     {"metrics.group", "\"\"", "group", "group of that socket; \"\": leave it",
      "the name of a group of this system, or \"\"", set_metrics_group},
+    {"access.default_mode", "\"0600\"", "octal",
+     "of a capsule whose publisher names none: who may attach it (read), replace and withdraw it (write)",
+     "an octal mode up to \"0666\" of read and write bits, or 0o666", set_default_mode},
     {"log.level", "\"info\"", "", "least important lines that are written", "debug, info, warning, error",
      set_log_level},
     {"limits.descriptors", "0", "count", "most file descriptors to have open; 0: all that the system allows",

@@ -133,10 +133,10 @@ hurray::Result<void> Dispatcher::greet(Peer& peer, const wire::Request& request,
              "hello.version_min"},
             out);
     }
+    const PeerCredentials& who = peer.credentials;
     const auto opened = registry_.open_session(
-        peer.number,
-        {peer.credentials.uid, peer.credentials.gid, peer.credentials.pid, peer.credentials.uid == 0, hello.session,
-         hello.last_instance && *hello.last_instance != instance_, hello.last_instance == instance_});
+        peer.number, {who.uid, who.gid, who.pid, who.uid == 0, hello.session, std::move(peer.credentials.groups),
+                      hello.last_instance && *hello.last_instance != instance_, hello.last_instance == instance_});
     if (!opened) {
         return last_words(peer, request.request_id, opened.error(), out);
     }
@@ -152,7 +152,7 @@ hurray::Result<void> Dispatcher::greet(Peer& peer, const wire::Request& request,
 
 void Dispatcher::drop(const Peer& peer, std::uint64_t request_id, const wire::Drop& drop, Outbox& out) {
     for (const std::uint64_t number : drop.segments) {
-        out.forgotten.emplace_back(peer.number, SegmentNumber{number});
+        out.forgotten.push_back({out.packets.size(), peer.number, SegmentNumber{number}});
     }
     out.send(peer.number, request_id, wire::Done{});
 }

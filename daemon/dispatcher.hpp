@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "daemon/descriptor_budget.hpp"
 #include "daemon/outbox.hpp"
@@ -24,6 +25,7 @@ struct PeerCredentials {
     std::uint32_t uid = 0;
     std::uint32_t gid = 0;
     std::int32_t pid = 0;
+    std::vector<std::uint32_t> groups = {};  ///< the supplementary ones
 };
 
 /// One packet -> one call of the registry. Checks whatever a packet brings before the registry hears of it.

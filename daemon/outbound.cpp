@@ -28,6 +28,9 @@ int unread_bytes(int socket) noexcept {
     return ::ioctl(socket, SIOCOUTQ, &bytes) == 0 ? bytes : 1;
 }
 
+/// How far behind a packet others are looked for that go with it: what a burst sets off, a few times over.
+constexpr std::size_t kLookAhead = 128;
+
 bool may_step_aside(const wire::Packet& packet) noexcept {
     return std::holds_alternative<wire::AttachReply>(packet.message) ||
            std::holds_alternative<wire::Done>(packet.message);
@@ -81,60 +84,77 @@ bool Outbound::may_go(const Entry& entry) const noexcept {
 }
 
 void Outbound::deliver(Outbox& out) {
-    for (const auto& [session, segment] : out.forgotten) {
-        forget_kept(session, segment);
-    }
     places_.assign(out.packets.size(), Place{});
+    is_placed_.assign(out.packets.size(), false);
+    auto forgotten = out.forgotten.begin();
     for (std::size_t i = 0; i < out.packets.size(); ++i) {
-        Outgoing& outgoing = out.packets[i];
-        const auto found = peers_.find(outgoing.to.value);
-        if (found == peers_.end() || found->second.broken) {
-            continue;
+        for (; forgotten != out.forgotten.end() && forgotten->from <= i; ++forgotten) {
+            forget_kept(forgotten->session, forgotten->segment);
         }
-        Peer& peer = found->second;
-
-        std::vector<Place> after = unsent_before(out, i);
-        if (!after.empty() && may_step_aside(outgoing.packet)) {
-            enqueue(outgoing.to, peer, outgoing.packet, std::move(after), true);
-            continue;
+        if (!is_placed_[i]) {
+            place(out, i, forgotten != out.forgotten.end() ? forgotten->from : out.packets.size());
+            is_placed_[i] = true;
         }
-        if (after.empty() && peer.queue.empty()) {
-            if (const std::size_t sent = send_run(peer, out, i); sent != 0) {
-                i += sent - 1;
-                continue;
-            }
-            // What goes now needs no descriptor that went before. What is queued has all of them: it may be overtaken.
-            leave_out_kept(peer, outgoing.packet);
-            wire::encode(outgoing.packet, encoded_);
-            const auto* carried = carried_segments(outgoing.packet);
-            const wire::Sent sent = send(outgoing.to, peer, encoded_.view(), carried, {});
-            if (sent == wire::Sent::Done) {
-                ++peer.placed;
-                ++peer.sent;
-                if (carried != nullptr) {
-                    for (const wire::Segment& segment : *carried) {
-                        note_sent(outgoing.to, peer, {segment.number});
-                    }
-                }
-                continue;
-            }
-            carry_all(peer, outgoing.packet);
-            if (peer.broken) {
-                continue;
-            }
-            if (sent == wire::Sent::TooManyInFlight) {
-                enqueue(outgoing.to, peer, outgoing.packet, {}, true);
-                continue;
-            }
-        }
-        enqueue(outgoing.to, peer, outgoing.packet, std::move(after), false);
-        places_[i] = {outgoing.to, peer.placed};
+    }
+    for (; forgotten != out.forgotten.end(); ++forgotten) {
+        forget_kept(forgotten->session, forgotten->segment);
     }
     for (const SegmentNumber segment : out.dropped) {
         let_go(segment);
     }
     out.clear();
     flush_all();  // a session that broke may have been waited for
+}
+
+/// Sends or queues the packet `index`, and whatever can go in a run with it, from before `end`.
+void Outbound::place(Outbox& out, std::size_t index, std::size_t end) {
+    Outgoing& outgoing = out.packets[index];
+    const auto found = peers_.find(outgoing.to.value);
+    if (found == peers_.end() || found->second.broken) {
+        return;
+    }
+    Peer& peer = found->second;
+
+    std::vector<Place> after = unsent_before(out, index);
+    if (!after.empty() && may_step_aside(outgoing.packet)) {
+        enqueue(outgoing.to, peer, outgoing.packet, std::move(after), true);
+        return;
+    }
+    if (after.empty() && peer.queue.empty()) {
+        if (send_run(peer, out, index, end)) {
+            return;
+        }
+        // What goes now needs no descriptor that went before. What is queued has all of them: it may be overtaken.
+        leave_out_kept(peer, outgoing.packet, {});
+        wire::encode(outgoing.packet, encoded_);
+        const auto* carried = carried_segments(outgoing.packet);
+        const wire::Sent sent = send(outgoing.to, peer, encoded_.view(), carried, {});
+        if (sent == wire::Sent::Done) {
+            note_gone_out(outgoing, peer);
+            return;
+        }
+        carry_all(peer, outgoing.packet);
+        if (peer.broken) {
+            return;
+        }
+        if (sent == wire::Sent::TooManyInFlight) {
+            enqueue(outgoing.to, peer, outgoing.packet, {}, true);
+            return;
+        }
+    }
+    enqueue(outgoing.to, peer, outgoing.packet, std::move(after), false);
+    places_[index] = {outgoing.to, peer.placed};
+}
+
+/// The packet is in its socket.
+void Outbound::note_gone_out(const Outgoing& outgoing, Peer& peer) {
+    ++peer.placed;
+    ++peer.sent;
+    if (const auto* carried = carried_segments(outgoing.packet)) {
+        for (const wire::Segment& segment : *carried) {
+            note_sent(outgoing.to, peer, {segment.number});
+        }
+    }
 }
 
 void Outbound::keep_segments(SessionNumber session) {
@@ -152,11 +172,13 @@ void Outbound::carry_all(const Peer& peer, wire::Packet& packet) noexcept {
     }
 }
 
-void Outbound::leave_out_kept(const Peer& peer, wire::Packet& packet) {
+/// `before`: what goes to it in the same run, and is remembered as sent to it once it is.
+void Outbound::leave_out_kept(const Peer& peer, wire::Packet& packet, std::span<const std::uint64_t> before) {
     auto* reply = peer.keeps_segments ? std::get_if<wire::AttachReply>(&packet.message) : nullptr;
     if (reply != nullptr) {
         for (wire::Segment& segment : reply->segments) {
-            segment.carries_fd = !peer.kept.contains(segment.number);
+            segment.carries_fd = !peer.kept.contains(segment.number) &&
+                                 std::find(before.begin(), before.end(), segment.number) == before.end();
         }
     }
 }
@@ -215,32 +237,103 @@ std::vector<Outbound::Place> Outbound::unsent_before(const Outbox& out, std::siz
     return unsent;
 }
 
-/// Sends the packet `first`, which waits for nothing, in one call with those behind it that go to the same peer and wait for
-/// nobody else. None of them carries descriptors. How many went; 0: it is one alone, or the socket did not take it.
-std::size_t Outbound::send_run(Peer& peer, const Outbox& out, std::size_t first) {
-    std::size_t length = 0;
-    while (length < wire::kMaxRun && first + length < out.packets.size()) {
-        const Outgoing& next = out.packets[first + length];
-        const auto* carried = carried_segments(next.packet);
-        if (next.to != out.packets[first].to || (carried != nullptr && !carried->empty()) ||
-            (length != 0 && !unsent_before(out, first + length).empty())) {
+/// Whether the packet `index` may go in a run with all that goes to the same peer before it: when what else it must follow is sent.
+bool Outbound::may_join(const Outbox& out, std::size_t index) const {
+    const Outgoing& outgoing = out.packets[index];
+    if (outgoing.behind.value != 0) {
+        return false;  // of what goes to that one, some may still be before us
+    }
+    for (std::size_t before = outgoing.after; before < index; ++before) {
+        const SessionNumber to = out.packets[before].to;
+        if (to != outgoing.to && ((!is_placed_[before] && has_peer(to)) || !is_sent(places_[before]))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool Outbound::has_peer(SessionNumber session) const noexcept {
+    const auto found = peers_.find(session.value);
+    return found != peers_.end() && !found->second.broken;
+}
+
+/// Sends the packet `first`, which waits for nothing, in one call with those behind it, but before `end`, that go to the same
+/// peer and may join. False: it is one alone, or the socket did not take it.
+bool Outbound::send_run(Peer& peer, Outbox& out, std::size_t first, std::size_t end) {
+    end = std::min(end, first + kLookAhead);
+    const auto is_alone = [&] {
+        const SessionNumber to = out.packets[first].to;
+        return std::none_of(out.packets.begin() + static_cast<std::ptrdiff_t>(first + 1),
+                            out.packets.begin() + static_cast<std::ptrdiff_t>(end),
+                            [to](const Outgoing& next) { return next.to == to; });
+    };
+    if (is_alone()) {
+        return false;
+    }
+    run_.clear();
+    run_fds_.clear();
+    run_segments_.clear();
+    encoded_.clear();
+    std::size_t carried_fds = 0;
+    for (std::size_t i = first; i < end && run_.size() < wire::kMaxRun; ++i) {
+        Outgoing& next = out.packets[i];
+        if (next.to != out.packets[first].to) {
+            continue;
+        }
+        if (i != first && !may_join(out, i)) {
             break;
         }
-        ++length;
+        leave_out_kept(peer, next.packet, run_segments_);
+        const std::size_t first_fd = run_fds_.size();
+        if (const auto* carried = carried_segments(next.packet)) {
+            for (const wire::Segment& segment : *carried) {
+                if (segment.carries_fd) {
+                    run_fds_.push_back(segments_.fd({segment.number}));
+                    if (peer.keeps_segments && peer.kept.size() + run_segments_.size() < limits_.kept_segments) {
+                        run_segments_.push_back(segment.number);
+                    }
+                }
+            }
+        }
+        const std::size_t count = run_fds_.size() - first_fd;
+        const bool is_too_much = carried_fds != 0 && count != 0 &&
+                                 (peer.unread_fds + carried_fds + count > limits_.unread_fds ||
+                                  unread_fds_ + carried_fds + count > limits_.all_unread_fds);
+        if (count != 0 && (is_too_much || peer.refused || !may_carry(peer, carried_fds + count))) {
+            carry_all(peer, next.packet);
+            break;
+        }
+        carried_fds += count;
+        const std::size_t begin = encoded_.size();
+        wire::append(next.packet, encoded_);
+        run_.push_back({i, begin, encoded_.size(), first_fd, count});
     }
-    if (length < 2) {
-        return 0;
+    if (run_.size() < 2) {
+        for (const RunPart& part : run_) {
+            carry_all(peer, out.packets[part.index].packet);
+        }
+        return false;
     }
     std::array<wire::Parcel, wire::kMaxRun> packets;
-    for (std::size_t i = 0; i < length; ++i) {
-        wire::encode(out.packets[first + i].packet, run_.at(i));
-        packets.at(i) = {run_.at(i).bytes()};
+    for (std::size_t i = 0; i < run_.size(); ++i) {
+        const RunPart& part = run_[i];
+        packets.at(i) = {encoded_.bytes().subspan(part.begin, part.end - part.begin),
+                         std::span(run_fds_).subspan(part.first_fd, part.fds)};
     }
-    const auto run = wire::send_packets(peer.socket, std::span(packets).first(length));
+    const auto run = wire::send_packets(peer.socket, std::span(packets).first(run_.size()));
     const std::size_t sent = run ? run->count : 0;  // what stopped it stops the next one too, and is seen there
-    peer.placed += sent;
-    peer.sent += sent;
-    return sent;
+    for (std::size_t i = 0; i < run_.size(); ++i) {
+        Outgoing& outgoing = out.packets[run_[i].index];
+        if (i < sent) {
+            is_placed_[run_[i].index] = true;
+            peer.unread_fds += run_[i].fds;
+            unread_fds_ += run_[i].fds;
+            note_gone_out(outgoing, peer);
+        } else {
+            carry_all(peer, outgoing.packet);
+        }
+    }
+    return sent != 0;
 }
 
 void Outbound::add_unsent(std::vector<Place>& after, const Place& place, SessionNumber to) const {

@@ -1,12 +1,12 @@
 #pragma once
 
-#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -27,6 +27,12 @@ namespace hurrayd {
 /// "Sent" means in the kernel's socket. A packet goes straight there if it can. It is queued if the socket is full, if the
 /// session has packets queued before it, or if one that it must follow is still queued for another session. So when a
 /// producer does not read, a grant that must come after its `opened` waits, and nothing else does:
+///
+/// Packets to one session that stand apart in the outbox go to it in one system call where nothing forbids it: of a burst of attaches,
+/// first every `opened` to the producer, then every grant to the consumer. So of what goes to *different* sessions only that keeps
+/// its order for which the outbox asks (`after`, `behind`); nobody can tell what else was written first, or whether what he is sent was
+/// set off by one packet of a burst or by the next. Whatever the outbox asks for holds from packet to packet, whichever burst they
+/// came in: a run takes a packet forward over others only if all that it must follow is in its socket, or is before it in that run.
 ///
 /// 1. Packets to one session keep their order, with one exception: grants (AttachReply) and plain acknowledgements (Done)
 ///    that wait for another session step aside, and later packets pass them; so do grants whose descriptors may not be
@@ -149,9 +155,13 @@ class Outbound {
     [[nodiscard]] bool is_sent(const Place& place) const noexcept;
     [[nodiscard]] bool may_go(const Entry& entry) const noexcept;
     [[nodiscard]] std::vector<Place> unsent_before(const Outbox& out, std::size_t index) const;
-    std::size_t send_run(Peer& peer, const Outbox& out, std::size_t first);
+    void place(Outbox& out, std::size_t index, std::size_t end);
+    void note_gone_out(const Outgoing& outgoing, Peer& peer);
+    [[nodiscard]] bool has_peer(SessionNumber session) const noexcept;
+    [[nodiscard]] bool may_join(const Outbox& out, std::size_t index) const;
+    bool send_run(Peer& peer, Outbox& out, std::size_t first, std::size_t end);
     static void carry_all(const Peer& peer, hurray::wire::Packet& packet) noexcept;
-    static void leave_out_kept(const Peer& peer, hurray::wire::Packet& packet);
+    static void leave_out_kept(const Peer& peer, hurray::wire::Packet& packet, std::span<const std::uint64_t> before);
     void note_sent(SessionNumber session, Peer& peer, SegmentNumber segment);
     void forget_kept(SessionNumber session, SegmentNumber segment);
     void let_go(SegmentNumber segment);
@@ -188,8 +198,19 @@ class Outbound {
     std::set<SessionNumber> with_gone_;
     // Reused from call to call.
     hurray::wire::PacketBuffer encoded_;
-    std::array<hurray::wire::PacketBuffer, hurray::wire::kMaxRun> run_;
-    std::vector<Place> places_;
+    std::vector<Place> places_;    ///< of the packets that are being delivered
+    std::vector<bool> is_placed_;  ///< of these: sent, queued or passed over
+    /// A packet of a run: where its bytes and descriptors are.
+    struct RunPart {
+        std::size_t index;
+        std::size_t begin;
+        std::size_t end;
+        std::size_t first_fd;
+        std::size_t fds;
+    };
+    std::vector<RunPart> run_;
+    std::vector<int> run_fds_;
+    std::vector<std::uint64_t> run_segments_;
     std::vector<SessionNumber> to_flush_;
 };
 

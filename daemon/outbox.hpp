@@ -21,7 +21,8 @@ struct Outgoing {
     SessionNumber behind{};
 };
 
-/// What one packet (or one end of a session, one deadline) sets off, in the protocol's order.
+/// What one packet (or one end of a session, one deadline) sets off, in the protocol's order; or what several do that one session
+/// sent in a burst, one behind the other.
 ///
 /// Packets that carry segments carry the descriptors of those with `carries_fd`, all of them as far as the registry is concerned:
 /// Outbound leaves out what the session has. Their numbers are SegmentNumbers.
@@ -29,8 +30,13 @@ struct Outbox {
     std::vector<Outgoing> packets;
     /// Segments that no capsule uses any more. To be let go after the packets were sent or queued.
     std::vector<SegmentNumber> dropped;
-    /// Segments that a session which keeps them says it unmaps: the packets bring it their descriptors again.
-    std::vector<std::pair<SessionNumber, SegmentNumber>> forgotten;
+    /// A segment that a session which keeps them says it unmaps: packets from index `from` on bring it its descriptor again.
+    struct Forgotten {
+        std::size_t from = 0;
+        SessionNumber session;
+        SegmentNumber segment;
+    };
+    std::vector<Forgotten> forgotten;
 
     /// An answer or event that waits for nothing else.
     void send(SessionNumber to, std::uint64_t request_id, hurray::wire::PacketMessage message) {

@@ -8,6 +8,7 @@
 
 #include "libhurray/base/check.hpp"
 #include "libhurray/base/checked_math.hpp"
+#include "proto/wire/access.hpp"
 #include "proto/wire/names.hpp"
 
 namespace hurrayd {
@@ -16,9 +17,6 @@ namespace {
 using hurray::Errc;
 using hurray::Error;
 using What = wire::Watched::What;
-
-/// Until a capsule's access is settable: its publisher's user and root, as a file of that mode.
-constexpr std::uint32_t kDefaultMode = 0600;
 
 /// What one Info takes in a packet beside its name and descriptor, at most: every field with its tag and longest varint.
 constexpr std::size_t kInfoOverhead = 128;
@@ -157,6 +155,10 @@ hurray::Result<void> Registry::open_session(SessionNumber number, const Identity
     Session& opened = entry->second;
     opened.number = number;
     opened.identity = identity;
+    auto& groups = opened.identity.groups;
+    groups.push_back(identity.gid);
+    std::sort(groups.begin(), groups.end());
+    groups.erase(std::unique(groups.begin(), groups.end()), groups.end());
     opened.shown_hash = session_hash(identity.session);
     session_ids_.emplace(key, &opened);
     ++count(identity.uid).clients;
@@ -271,7 +273,13 @@ bool Registry::continue_ending(Session& ended, std::size_t& budget, Outbox& out)
 }
 
 bool Registry::sees(const Session& session, const Capsule& capsule) noexcept {
-    return session.identity.is_root || session.identity.uid == capsule.id.uid;
+    return permits(session.identity, capsule.id.uid, capsule.access, Right::Read);
+}
+
+/// Whether it may replace and withdraw it. What a session has published it can end at any time, by ending itself.
+bool Registry::may_write(const Session& session, const Capsule& capsule) noexcept {
+    return capsule.producer == &session ||
+           (sees(session, capsule) && permits(session.identity, capsule.id.uid, capsule.access, Right::Write));
 }
 
 Registry::Session* Registry::live_producer(const Capsule& capsule) noexcept {
@@ -285,10 +293,40 @@ bool Registry::is_attachable(const Capsule& capsule) noexcept {
 // ---- Publish --------------------------------------------------------------------------------------------------------
 
 /// Whether `name` is nobody's, or one that `producer` may publish under.
-bool Registry::may_publish(const Session& producer, const std::string& name) const {
+hurray::Result<void> Registry::check_name(const Session& producer, const std::string& name) const {
     const auto known = names_.find(name);
-    return name.empty() || known == names_.end() || known->second.owner == producer.identity.uid ||
-           producer.identity.is_root;
+    if (name.empty() || known == names_.end()) {
+        return {};
+    }
+    const Capsule& newest = *known->second.versions.rbegin()->second;
+    const std::uint32_t uid = producer.identity.uid;
+    const bool is_taken_back = known->second.owner == uid && newest.id.uid != uid;
+    if (is_taken_back || may_write(producer, newest)) {
+        return {};
+    }
+    if (newest.id.uid != uid && !sees(producer, newest)) {
+        return hurray::fail_field(Errc::AlreadyExists, "publish.name",
+                                  "the name \"" + name + "\" belongs to another user while a version of it lives");
+    }
+    return hurray::fail_field(Errc::NotPermitted, "publish.name",
+                              "the name \"" + name + "\" is held by a capsule of user " +
+                                  std::to_string(newest.id.uid) + " with " + wire::access_text(newest.access) +
+                                  ", which you may not replace");
+}
+
+/// What a publish asks for, put in numbers.
+hurray::Result<wire::Access> Registry::access_for(const Session& producer, const wire::Publish& publish) const {
+    const Identity& publisher = producer.identity;
+    wire::Access access = publish.access.value_or(wire::Access{wire::kOwnGroup, default_mode_});
+    if (access.gid == wire::kOwnGroup) {
+        access.gid = publisher.gid;
+    } else if (!publisher.is_root &&
+               !std::binary_search(publisher.groups.begin(), publisher.groups.end(), access.gid)) {
+        return hurray::fail_field(Errc::NotPermitted, "publish.access.gid",
+                                  "user " + std::to_string(publisher.uid) + " was not in group " +
+                                      std::to_string(access.gid) + " when this connection began");
+    }
+    return access;
 }
 
 /// Lets go of the segments that came with a publish which adds none.
@@ -312,8 +350,8 @@ bool Registry::is_repeated(const Session& producer, const wire::Publish& publish
     const std::string& name = capsule.group != nullptr ? before.name : capsule.name->first;
     return capsule.producer == &producer && name == publish.name && before.descriptor == publish.descriptor &&
            before.segments == publish.segments && before.placements == publish.placements &&
-           before.group == publish.group && before.version == publish.version && before.retired == publish.retired &&
-           before.retain == publish.retain && before.once == publish.once;
+           before.access == publish.access && before.group == publish.group && before.version == publish.version &&
+           before.retired == publish.retired && before.retain == publish.retain && before.once == publish.once;
 }
 
 void Registry::publish(SessionNumber from, std::uint64_t request_id, Publication publication, Outbox& out) {
@@ -343,23 +381,27 @@ void Registry::publish(SessionNumber from, std::uint64_t request_id, Publication
         }
         group = *joined;
     }
-    if (const std::string& name = publication.request.name; !may_publish(producer, name)) {
-        refuse(refusal(Errc::AlreadyExists, "publish.name",
-                       "the name \"" + name + "\" belongs to another user while a version of it lives"));
+    if (auto checked = check_name(producer, publication.request.name); !checked) {
+        refuse(std::move(checked.error()));
         return;
     }
     if (auto checked = check_kind(publication.request.name, publication.request.once, "publish.once"); !checked) {
         refuse(std::move(checked.error()));
         return;
     }
-    if (auto checked = check_segments(producer, publication); !checked) {
+    const auto access = access_for(producer, publication.request);
+    if (!access) {
+        refuse(access.error());
+        return;
+    }
+    if (auto checked = check_segments(producer, publication, *access); !checked) {
         refuse(std::move(checked.error()));
         return;
     }
 
     // From here on nothing is refused.
     std::size_t events = 0;
-    Capsule& capsule = add(producer, std::move(publication), out);
+    Capsule& capsule = add(producer, std::move(publication), *access, out);
     if (group != nullptr) {
         stage(capsule, *group);
         out.send(from, request_id, wire::PublishReply{0});
@@ -374,14 +416,14 @@ void Registry::publish(SessionNumber from, std::uint64_t request_id, Publication
 }
 
 /// A new capsule on the books, which nobody sees yet.
-Registry::Capsule& Registry::add(Session& producer, Publication publication, Outbox& out) {
+Registry::Capsule& Registry::add(Session& producer, Publication publication, const wire::Access& access, Outbox& out) {
     const wire::CapsuleId id{producer.identity.uid, publication.request.capsule};
     Capsule& capsule = capsules_.try_emplace(id).first->second;
     capsule.id = id;
-    capsule.access = {producer.identity.gid, kDefaultMode};
+    capsule.access = access;
     capsule.pid = producer.identity.pid;
     capsule.producer = &producer;
-    capsule.segments = take_segments(producer, publication, out);
+    capsule.segments = take_segments(producer, publication, access, out);
     capsule.published = std::move(publication.request);
     capsule.buffer_bytes = publication.buffer_bytes;
     ++count(id.uid).capsules;
@@ -408,9 +450,7 @@ void Registry::put_on_shelf(Capsule& capsule, std::uint64_t version) {
     capsule.version = version;
     ++history_.published;
     name->second.versions.emplace(version, &capsule);
-    const std::pair<std::string_view, std::uint64_t> place{name->first, version};
-    shelves_[capsule.id.uid].emplace(place, &capsule);
-    everything_.emplace(place, &capsule);
+    shelves_.add({name->first, version}, capsule);
 }
 
 /// It can be attached, or taken, from now on. Who published the versions that it displaces is told, and what there is to tell watchers
@@ -468,7 +508,7 @@ void Registry::end_if_unused(Capsule& capsule, Outbox& out) {
 /// Forgets a capsule that nobody holds, or that is staged.
 void Registry::end(Capsule& capsule, Outbox& out) {
     if (Session* told = live_producer(capsule)) {
-        out.send(told->number, 0, wire::Ended{capsule.id, !capsule.lost_lease});
+        out.send(told->number, 0, wire::Ended{capsule.id, is_reusable(capsule)});
     }
     for (Segment* segment : capsule.segments) {
         --segment->capsules;
@@ -484,11 +524,7 @@ void Registry::end(Capsule& capsule, Outbox& out) {
         return;
     }
     const auto name = capsule.name;
-    const std::pair<std::string_view, std::uint64_t> place{name->first, capsule.version};
-    everything_.erase(place);
-    if (const auto shelf = shelves_.find(uid); shelf->second.erase(place) != 0 && shelf->second.empty()) {
-        shelves_.erase(shelf);
-    }
+    shelves_.remove({name->first, capsule.version}, capsule);
     name->second.versions.erase(capsule.version);
     capsules_.erase(wire::CapsuleId{capsule.id});
     if (name->second.versions.empty()) {
@@ -582,7 +618,7 @@ void Registry::attach(SessionNumber from, std::uint64_t request_id, const wire::
         const auto* id = std::get_if<wire::CapsuleId>(&attach.what);
         const bool same =
             (id != nullptr ? *id == capsule.id : std::get<std::string>(attach.what) == capsule.name->first) &&
-            satisfies(capsule, attach) && capsule.published.once == attach.take;
+            satisfies(capsule, attach) && capsule.published.once == attach.take && check_memory(capsule, attach);
         if (same) {
             // The first grant may be held back until the producer has OPENED; this one must not overtake that either.
             const Session* told = live_producer(capsule);
@@ -598,6 +634,10 @@ void Registry::attach(SessionNumber from, std::uint64_t request_id, const wire::
     }
     const Found found = find(consumer, attach);
     if (found.state == Found::State::Here) {
+        if (auto checked = check_memory(*found.capsule, attach); !checked) {
+            out.send(from, request_id, std::move(checked.error()));
+            return;
+        }
         grant(consumer, request_id, attach.lease, *found.capsule, out);
         return;
     }
@@ -748,8 +788,13 @@ void Registry::serve_waiters(WaiterList& waiters, Capsule& capsule, Outbox& out)
             Session& consumer = *waiter.session;
             const std::uint64_t request_id = waiter.request_id;
             const std::uint64_t lease = waiter.attach.lease;
+            auto checked = check_memory(capsule, waiter.attach);
             remove_waiter(waiter);
-            grant(consumer, request_id, lease, capsule, out);
+            if (checked) {
+                grant(consumer, request_id, lease, capsule, out);
+            } else {
+                out.send(consumer.number, request_id, std::move(checked.error()));
+            }
         } else if (std::holds_alternative<wire::CapsuleId>(waiter.attach.what)) {
             // An id has one version for ever, and this is not the one.
             out.send(waiter.session->number, waiter.request_id,
@@ -883,12 +928,19 @@ void Registry::release(SessionNumber from, std::uint64_t request_id, const wire:
 void Registry::withdraw(SessionNumber from, std::uint64_t request_id, const wire::Withdraw& withdraw, Outbox& out) {
     Session& asker = session(from);
     const auto known = capsules_.find(withdraw.capsule);
-    if (known == capsules_.end() || !sees(asker, known->second) ||
-        (known->second.group != nullptr && known->second.producer != &asker)) {
+    const bool is_own = known != capsules_.end() && known->second.producer == &asker;
+    if (known == capsules_.end() || (!is_own && (!sees(asker, known->second) || known->second.group != nullptr))) {
         out.send(from, request_id, refusal(Errc::NotFound, "withdraw.capsule", "no such capsule"));
         return;
     }
     Capsule& capsule = known->second;
+    if (!may_write(asker, capsule)) {
+        out.send(from, request_id,
+                 refusal(Errc::NotPermitted, "withdraw.capsule",
+                         "the capsule of user " + std::to_string(capsule.id.uid) + " with " +
+                             wire::access_text(capsule.access) + " is one that you may read and not withdraw"));
+        return;
+    }
     if (capsule.retired) {
         out.send(from, request_id, wire::Done{});
         return;
@@ -919,18 +971,17 @@ std::optional<std::pair<std::string, std::uint64_t>> Registry::visit_from(std::s
                                                                           std::string_view name, std::uint64_t version,
                                                                           const Session& viewer, std::size_t budget,
                                                                           Visit&& visit) const {
-    const auto own = shelves_.find(viewer.identity.uid);
-    const Shelf* shelf = viewer.identity.is_root ? &everything_ : own != shelves_.end() ? &own->second : nullptr;
-    if (shelf == nullptr) {
-        return std::nullopt;
-    }
+    using Place = Shelves<Capsule>::Place;
+    auto view =
+        shelves_.view(viewer.identity, std::max(Place{pattern, 0}, Place{name, version}));  // versions are above 0
     std::optional<std::pair<std::string, std::uint64_t>> seen;
-    for (auto at = name < pattern ? shelf->lower_bound({pattern, 0}) : shelf->upper_bound({name, version});
-         at != shelf->end() && wire::matches(pattern, at->first.first); ++at) {
-        if (budget-- == 0 || !visit(at->second->name->first, *at->second)) {
+    for (const auto* entry = view.next(); entry != nullptr && wire::matches(pattern, entry->first.first);
+         entry = view.next()) {
+        const Capsule& capsule = *entry->second;
+        if (budget-- == 0 || (sees(viewer, capsule) && !visit(capsule.name->first, capsule))) {
             return seen;
         }
-        seen.emplace(at->first);
+        seen.emplace(entry->first);
     }
     return std::nullopt;
 }
@@ -962,6 +1013,8 @@ void Registry::list(SessionNumber from, std::uint64_t request_id, const wire::Li
             info.access = capsule.access;
             info.retired = capsule.retired || live_producer(capsule) == nullptr;
             info.once = published.once;
+            info.immutable = wire::is_immutable(published.segments);
+            info.unsealed = wire::is_unsealed(published.segments);
             info.pid = capsule.pid;
             if (list.with_descriptor) {
                 info.descriptor = published.descriptor;
@@ -1081,7 +1134,7 @@ void Registry::remove_watch(Session& watcher, std::map<std::uint64_t, Watch>::it
 /// Puts an event of `capsule` behind those that watchers are still to be told.
 void Registry::announce(What what, const Capsule& capsule) {
     if (!watches_.empty()) {
-        announcements_.push_back({0, what, capsule.id, capsule.name->first, capsule.version});
+        announcements_.push_back({{0, what, capsule.id, capsule.name->first, capsule.version}, capsule.access});
     }
 }
 
@@ -1100,8 +1153,9 @@ void Registry::continue_announcements(Outbox& out) {
 
 /// Tells the next event to whoever watches for it. Returns how many that are.
 std::size_t Registry::tell_next(Outbox& out) {
-    const wire::Watched event = std::move(announcements_.front());
+    const Announcement next = std::move(announcements_.front());
     announcements_.pop_front();
+    const wire::Watched& event = next.event;
     std::size_t told = 0;
     const auto tell = [&](std::string_view pattern) {
         const auto list = watches_.find(std::string(pattern));
@@ -1109,8 +1163,7 @@ std::size_t Registry::tell_next(Outbox& out) {
             return;
         }
         for (Watch& watch : list->second) {
-            const Identity& watcher = watch.session->identity;
-            if (watcher.is_root || watcher.uid == event.capsule.uid) {
+            if (permits(watch.session->identity, event.capsule.uid, next.access, Right::Read)) {
                 tell_watch(watch, {watch.number, event.what, event.capsule, event.name, event.version}, out);
                 ++told;
             }

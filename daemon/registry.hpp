@@ -14,30 +14,17 @@
 #include <boost/intrusive/list.hpp>
 #include <boost/intrusive/set.hpp>
 
+#include "daemon/access.hpp"
 #include "daemon/hash.hpp"
 #include "daemon/outbox.hpp"
 #include "daemon/quota.hpp"
+#include "daemon/shelves.hpp"
 #include "daemon/types.hpp"
 #include "libhurray/base/result.hpp"
 #include "proto/wire/messages.hpp"
 #include "proto/wire/segment_check.hpp"
 
 namespace hurrayd {
-
-namespace wire = hurray::wire;
-
-/// Who a session is, as the kernel and its Hello say.
-struct Identity {
-    std::uint32_t uid = 0;
-    std::uint32_t gid = 0;
-    std::int32_t pid = 0;  ///< for people only; 0 in a foreign pid namespace
-    bool is_root = false;
-    wire::Id16 session;
-    /// It was connected to another life of the daemon before, whose leases it may claim.
-    bool resumes = false;
-    /// It was connected to this life before, and cut off: it may repeat what it confirmed of leases of the life before.
-    bool was_cut_off = false;
-};
 
 /// What a publish brought for one of its segments, once checked and stored.
 struct BroughtSegment {
@@ -77,7 +64,8 @@ class UsedNumbers {
 /// opened, or has ended, must not be named.
 ///
 /// Rules that hold for all operations:
-/// 1. To whoever may not see a capsule it does not exist. Its publisher's user and root see it, nobody else.
+/// 1. Each capsule has an access for life: its publisher's user, a group, a mode. To whoever may not read it it does not exist. Writing is
+///    replacing and withdrawing it, and needs reading too. The session that published a capsule may always write it.
 /// 2. A capsule is attachable, then retired, then gone with its last lease. Of each name the newest versions are attachable, as many as
 ///    the last publish says (`retain`, as a rule 1). Before that it may be staged in a group: then it is counted, and for everybody but
 ///    its own session it does not exist.
@@ -85,8 +73,9 @@ class UsedNumbers {
 /// 4. Versions rise over all names, and over the daemon's lives if `first_version` is the realtime clock in nanoseconds.
 /// 5. A segment is kept until its producer forgets it or is gone, and while a capsule lies in it. A producer's number means
 ///    one file for its whole session.
-/// 6. A user's memory is what is kept of it plus what it has reserved; neither it nor everybody's grows over its quota.
-/// 7. A life that follows another one opens with a *resume window*, in which the clients bring back what the life before knew:
+/// 6. A segment has the access of the first capsule that lay in it, for life: who has mapped it sees what is written there later.
+/// 7. A user's memory is what is kept of it plus what it has reserved; neither it nor everybody's grows over its quota.
+/// 8. A life that follows another one opens with a *resume window*, in which the clients bring back what the life before knew:
 ///    producers offer their capsules again, with the versions of then, and consumers claim their leases. What is claimed is kept
 ///    for its capsule; what was there before does not end before the window does, since others may still claim it.
 /// 8. A capsule that is published `once` replaces nothing and is not attached but *taken*, the oldest of its name first. It is queued, then
@@ -96,10 +85,19 @@ class UsedNumbers {
 /// Threads: one. Costs: O(log n) or O(1) in the number of capsules and sessions, but for what lists them.
 class Registry {
   public:
-    /// With a resume window until `window_end_ms`, on the clock of the operations below.
+    /// Its publisher's user and root.
+    static constexpr std::uint32_t kDefaultMode = 0600;
+
+    /// `default_mode` is that of capsules whose publisher names none. With a resume window until `window_end_ms`, on the clock of the
+    /// operations below.
     explicit Registry(std::uint64_t first_version, Quotas::Limits quotas = {},
+                      std::uint32_t default_mode = kDefaultMode,
                       std::optional<std::uint64_t> window_end_ms = std::nullopt) noexcept
-        : first_version_(first_version), next_version_(first_version), window_end_ms_(window_end_ms), quotas_(quotas) {}
+        : first_version_(first_version),
+          next_version_(first_version),
+          window_end_ms_(window_end_ms),
+          quotas_(quotas),
+          default_mode_(default_mode) {}
     Registry(const Registry&) = delete;
     Registry& operator=(const Registry&) = delete;
     ~Registry();
@@ -120,12 +118,17 @@ class Registry {
     /// The same publish again by the same session has the same answer.
     /// With `once` it queues and replaces nothing: it goes to the first that waits to take it.
     /// With a group it is staged there, in version 0, and that is all.
-    /// Fails: AlreadyExists    the id was published with another content, the name belongs to another user or holds capsules of
-    ///                         the other kind (`once`), the group has a member of that name, or a segment's number means another
-    ///                         file in this session
+    /// A name belongs to the user that first published it, while a version of it lives. Under it may publish whoever may write its newest
+    /// version, and its owner where that is another user's.
+    /// Fails: AlreadyExists    the id was published with another content, the name is held by a capsule that the publisher
+    ///                         may not read or by those of the other kind (`once`), the group has a member of that name, or a
+    ///                         segment's number means another file in this session
+    ///        NotPermitted     the name is held by a capsule that the publisher may read but not write; the group of its access is not
+    ///                         one of its own
     ///        NotFound         the session has no such group; a segment without its descriptor, or its reservation, is not
     ///                         known in this session
-    ///        InvalidArgument  a known segment has another size or kind; one file or reservation is named twice
+    ///        InvalidArgument  a known segment has another size or kind, or was used with another access; one file or
+    ///                         reservation is named twice
     ///        Limit            the group has as many members as it may have
     ///        OverQuota        what is new of it and not reserved is more memory than may be had
     ///
@@ -160,8 +163,9 @@ class Registry {
     /// COMMIT makes all members visible in one step, as if each were published in turn, with consecutive versions: no other request
     /// sees some of them and not the others. Whose capsules they replace are told before the reply, as by `publish`; then come
     /// the waiting attaches, then the watchers. ABORT ends the members; their producer is told Ended of each, before the reply.
-    /// Fails: AlreadyExists  BEGIN of a group that the session has; COMMIT: a member's name belongs to another user by now,
-    ///                       and the group stays as it is
+    /// Fails: AlreadyExists  BEGIN of a group that the session has
+    ///        AlreadyExists, NotPermitted  COMMIT: a member's name can't be published under by now, as by `publish`, and the
+    ///                       group stays as it is
     ///        NotFound       the session has no such group
     ///        Limit          BEGIN: the session has as many groups as it may have
     void group(SessionNumber from, std::uint64_t request_id, const wire::Group& group, Outbox& out);
@@ -171,11 +175,13 @@ class Registry {
     [[nodiscard]] bool has_announcements() const noexcept { return !announcements_.empty(); }
     void continue_announcements(Outbox& out);
 
-    /// Reply: AttachReply, after OPENED to the producer; now or when the version comes.
+    /// Reply: AttachReply, after OPENED to the producer; now or when the version comes. What memory it lies in does not decide which
+    /// version that is: one of a kind that was not asked for is refused, at once or when it comes.
     /// With `take` it is granted the oldest capsule of a queue, and nobody else is meanwhile; in the resume window it waits if
     /// something of a former life has come back under that name.
-    /// Fails: NotFound         nothing to attach and `timeout_ms` is 0, or the version asked for can't come any more
-    ///        Unsupported      a take of what was not published `once`, or an attach of what was
+    /// Fails: Unsupported      immutable_only, and the version's memory is not; its memory is unsealed, without allow_unsealed; a take of
+    ///                         what was not published `once`, or an attach of what was
+    ///        NotFound         nothing to attach and `timeout_ms` is 0, or the version asked for can't come any more
     ///        TimedOut         by `expire`
     ///        Closed           by `cancel`
     ///        InvalidArgument  the lease number, or the request's while it waits, was used before
@@ -206,7 +212,8 @@ class Registry {
     /// counted as a delivery if it is now released.
     void cancel(SessionNumber from, const wire::Cancel& cancel, Outbox& out);
 
-    /// Reply: Done. Of a capsule that this session has staged: it leaves its group. Fails: NotFound.
+    /// Reply: Done. Of a capsule that this session has staged: it leaves its group.
+    /// Fails: NotFound; NotPermitted  it may be read but not written
     void withdraw(SessionNumber from, std::uint64_t request_id, const wire::Withdraw& withdraw, Outbox& out);
 
     /// Reply: ListReply, a page that fits a packet; it may be short, or empty with a cursor, where much was passed over.
@@ -307,8 +314,16 @@ class Registry {
         wire::Memory memory = wire::Memory::Reusable;
         std::uint64_t size = 0;
         wire::FileIdentity file;
+        wire::Access access;         ///< of all capsules that ever lie in it, and of all segments of its file
         std::uint64_t capsules = 0;  ///< that lie in it
         bool is_known = true;  ///< its session can mention it by its own number; else it goes with its last capsule
+    };
+
+    /// A file that segments are made of: one, unless its producer brings it under several numbers or in several sessions.
+    struct File {
+        std::uint32_t uid = 0;
+        wire::Access access;
+        std::size_t segments = 0;
     };
 
     /// Room for a segment to come.
@@ -438,25 +453,35 @@ class Registry {
         Capsule* capsule = nullptr;
     };
 
+    /// What watchers are to be told, and who may know. Its watch number is still to come.
+    struct Announcement {
+        wire::Watched event;
+        wire::Access access;
+    };
+
     using WaiterList = ListOf<Waiter, &Waiter::in_target>;
     using WatchList = ListOf<Watch, &Watch::with_pattern>;
 
     Session& session(SessionNumber number);
     const Session& session(SessionNumber number) const;
     static bool sees(const Session& session, const Capsule& capsule) noexcept;
+    static bool may_write(const Session& session, const Capsule& capsule) noexcept;
     /// Whom to tell of what becomes of `capsule`; null: nobody any more.
     static Session* live_producer(const Capsule& capsule) noexcept;
     static bool is_attachable(const Capsule& capsule) noexcept;
     [[nodiscard]] bool is_held_back(const Capsule& capsule) const noexcept;
     static bool satisfies(const Capsule& capsule, const wire::Attach& attach) noexcept;
+    [[nodiscard]] static hurray::Result<void> check_memory(const Capsule& capsule, const wire::Attach& attach);
+    static bool is_reusable(const Capsule& capsule) noexcept;
     Found find(const Session& session, const wire::Attach& attach);
     static Capsule* find_live(const Session& session, const Name& name, const wire::Attach& attach);
-    [[nodiscard]] bool may_publish(const Session& producer, const std::string& name) const;
+    [[nodiscard]] hurray::Result<void> check_name(const Session& producer, const std::string& name) const;
+    [[nodiscard]] hurray::Result<wire::Access> access_for(const Session& producer, const wire::Publish& publish) const;
     static void drop_brought(const Publication& publication, Outbox& out);
     static void refuse_publish(const Session& producer, std::uint64_t request_id, const Publication& publication,
                                hurray::Error error, Outbox& out);
     static bool is_repeated(const Session& producer, const wire::Publish& publish, const Capsule& capsule);
-    Capsule& add(Session& producer, Publication publication, Outbox& out);
+    Capsule& add(Session& producer, Publication publication, const wire::Access& access, Outbox& out);
     std::size_t make_visible(Capsule& capsule, Outbox& out);
     void put_on_shelf(Capsule& capsule, std::uint64_t version);
     std::size_t make_live(Capsule& capsule, Outbox& out);
@@ -507,8 +532,10 @@ class Registry {
     void refuse_waiters(const Capsule& capsule, Outbox& out);
     void close_lease(Lease& lease, wire::LeaseEvent::What what, Outbox& out);
     bool continue_ending(Session& ended, std::size_t& budget, Outbox& out);
-    [[nodiscard]] hurray::Result<void> check_segments(Session& producer, const Publication& publication);
-    std::vector<Segment*> take_segments(Session& producer, const Publication& publication, Outbox& out);
+    [[nodiscard]] hurray::Result<void> check_segments(Session& producer, const Publication& publication,
+                                                      const wire::Access& access);
+    std::vector<Segment*> take_segments(Session& producer, const Publication& publication, const wire::Access& access,
+                                        Outbox& out);
     [[nodiscard]] hurray::Result<void> admit_bytes(std::uint32_t uid, std::uint64_t more, std::string field);
     void end_reservation(Session& session, std::unordered_map<std::uint64_t, Reservation>::iterator reservation);
     void forget_segment(Session& session, std::map<std::uint64_t, Segment*>::iterator segment, Outbox& out);
@@ -539,27 +566,25 @@ class Registry {
     std::optional<std::uint64_t> window_end_ms_;
     bool window_rest_ = false;  ///< the window is over, and not everybody has been told
     Quotas quotas_;
+    std::uint32_t default_mode_;
     std::unordered_map<std::uint64_t, Session> sessions_;
     std::map<std::pair<std::uint32_t, wire::Id16>, Session*> session_ids_;
     std::deque<SessionNumber> endings_;
     std::unordered_map<wire::CapsuleId, Capsule, CapsuleIdHash> capsules_;
     Names names_;
-    /// What each user published, in the order of name and version: who lists or watches looks at nothing else, so that
-    /// neither a cursor nor the time it takes tells of the others' capsules. The names live in names_.
-    using Shelf = std::map<std::pair<std::string_view, std::uint64_t>, Capsule*>;
-    std::map<std::uint32_t, Shelf> shelves_;
-    Shelf everything_;  // root's
+    Shelves<Capsule> shelves_;  // those that are not staged; their names live in names_
     std::unordered_map<std::string, WaiterList, NameHash> waiting_for_name_;
     std::unordered_map<wire::CapsuleId, WaiterList, CapsuleIdHash> waiting_for_id_;
     std::multimap<std::uint64_t, Waiter*> deadlines_;
     std::multimap<std::uint64_t, Waiter*> exact_waiters_;           // by the version they wait for
     std::unordered_map<std::string, WatchList, NameHash> watches_;  // by pattern
     std::unordered_map<std::uint64_t, Segment> segments_;           // by the daemon's numbers
+    std::map<wire::FileIdentity, File> files_;                      // that segments are made of
     std::map<std::uint32_t, ReservationList> writing_;              // each user's reservations, oldest first
     std::uint64_t all_bytes_ = 0;                                   // everybody's memory, kept and reserved
     /// What watchers are still to be told, without their numbers. As a rule empty when a step is over. Each step tells as many as
     /// it may add, staging included, so there are never more than two for each capsule that was staged, or retained, at one time.
-    std::deque<wire::Watched> announcements_;
+    std::deque<Announcement> announcements_;
     ListOf<Watch, &Watch::owed_end> owed_ends_;
     ListOf<Capsule, &Capsule::of_before> capsules_of_before_;
     std::unordered_map<wire::CapsuleId, Claims, CapsuleIdHash> claims_;

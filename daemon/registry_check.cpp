@@ -24,6 +24,9 @@ void Registry::check_consistency() const {
     HURRAY_CHECK(session_ids_.size() == sessions_.size());
     for (const auto& [number, session] : sessions_) {
         HURRAY_CHECK(session.number.value == number);
+        const auto& groups = session.identity.groups;
+        HURRAY_CHECK(std::is_sorted(groups.begin(), groups.end()));
+        HURRAY_CHECK(std::binary_search(groups.begin(), groups.end(), session.identity.gid));
         const auto by_id = session_ids_.find({session.identity.uid, session.identity.session});
         HURRAY_CHECK(by_id != session_ids_.end() && by_id->second == &session);
         Totals& use = uses[session.identity.uid];
@@ -125,12 +128,8 @@ void Registry::check_consistency() const {
     HURRAY_CHECK(reservations == 0);
     HURRAY_CHECK(deadlines_.size() == with_deadline && exact_waiters_.size() == exact);
 
-    std::size_t shelved = 0;
-    for (const auto& [uid, shelf] : shelves_) {
-        HURRAY_CHECK(!shelf.empty());
-        shelved += shelf.size();
-    }
-    HURRAY_CHECK(shelved + staged == capsules_.size() && everything_.size() == shelved);
+    HURRAY_CHECK(shelves_.size() + staged == capsules_.size());
+    std::size_t places = 0;
     std::uint64_t held = 0;
     std::unordered_map<std::uint64_t, std::uint64_t> capsules_in;
     for (const auto& [id, capsule] : capsules_) {
@@ -142,6 +141,7 @@ void Registry::check_consistency() const {
             const Segment& segment = *capsule.segments[i];
             const wire::Segment& said = capsule.published.segments[i];
             HURRAY_CHECK(segment.uid == id.uid && segment.size == said.size && segment.memory == said.memory);
+            HURRAY_CHECK(segment.access == capsule.access);
             ++capsules_in[segment.number.value];
         }
         if (capsule.group != nullptr) {
@@ -149,9 +149,9 @@ void Registry::check_consistency() const {
             HURRAY_CHECK(capsule.version == 0 && capsule.open_leases == 0 && !capsule.retired && !capsule.is_live());
             continue;
         }
-        const std::pair<std::string_view, std::uint64_t> place{capsule.name->first, capsule.version};
-        const auto shelf = shelves_.find(id.uid);
-        HURRAY_CHECK(shelf != shelves_.end() && shelf->second.contains(place) && everything_.contains(place));
+        const auto places_of = shelves_.places_of({capsule.name->first, capsule.version}, capsule);
+        HURRAY_CHECK(places_of.has_value());
+        places += *places_of;
         const auto version = capsule.name->second.versions.find(capsule.version);
         HURRAY_CHECK(version != capsule.name->second.versions.end() && version->second == &capsule);
         // Whose producer is lost has told its holders, and has no list of them any more.
@@ -168,9 +168,14 @@ void Registry::check_consistency() const {
         HURRAY_CHECK(capsule.name->first.empty() || capsule.name->second.once == capsule.published.once);
         use.queued += capsule.published.once && capsule.is_live() ? 1 : 0;
     }
-    HURRAY_CHECK(held == leases);
+    HURRAY_CHECK(held == leases && places == shelves_.places());
 
+    std::map<wire::FileIdentity, std::size_t> segments_of;
     for (const auto& [number, segment] : segments_) {
+        const auto file = files_.find(segment.file);
+        HURRAY_CHECK(file != files_.end() && file->second.uid == segment.uid);
+        HURRAY_CHECK(file->second.access == segment.access);
+        ++segments_of[segment.file];
         HURRAY_CHECK(segment.number.value == number && segment.size != 0);
         HURRAY_CHECK(segment.is_known || segment.capsules != 0);  // else it has gone
         HURRAY_CHECK(segment.capsules == capsules_in[number]);
@@ -179,6 +184,10 @@ void Registry::check_consistency() const {
         use.bytes += segment.size;
         ++use.descriptors;
         all_bytes += segment.size;
+    }
+    HURRAY_CHECK(segments_of.size() == files_.size());
+    for (const auto& [file, count] : segments_of) {
+        HURRAY_CHECK(files_.at(file).segments == count);
     }
     HURRAY_CHECK(known_segments == 0 && capsules_in.size() <= segments_.size());
     HURRAY_CHECK(all_bytes == all_bytes_);
@@ -192,7 +201,7 @@ void Registry::check_consistency() const {
             ++uses[name.owner].names;
         }
     }
-    HURRAY_CHECK(versions == shelved);
+    HURRAY_CHECK(versions == shelves_.size());
 
     HURRAY_CHECK(is_window_open() ||
                  (claims_.empty() && answers_.empty() && retired_below_.empty() && takes_of_window_.empty()));

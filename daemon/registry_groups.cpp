@@ -128,11 +128,15 @@ void Registry::unstage(Capsule& capsule) {
 void Registry::commit(Session& producer, std::uint64_t request_id, Group& group, Outbox& out) {
     // A name may have become somebody else's since. Whatever can be refused is refused before anything changes.
     for (const Capsule& member : group.members) {
-        if (const std::string& name = member.published.name; !may_publish(producer, name)) {
+        const std::string& name = member.published.name;
+        if (const auto checked = check_name(producer, name); !checked) {
+            const char* const why = checked.error().code == Errc::AlreadyExists
+                                        ? "belongs to another user"
+                                        : "is held by a capsule that you may not replace";
             out.send(producer.number, request_id,
-                     Error{Errc::AlreadyExists,
+                     Error{checked.error().code,
                            "group " + std::to_string(group.number) + " has a member with the name \"" + name +
-                               "\", which belongs to another user by now: nothing of the group is published",
+                               "\", which " + why + " by now: nothing of the group is published",
                            "group.group"});
             return;
         }

@@ -4,6 +4,7 @@
 
 #include "daemon/registry.hpp"
 #include "libhurray/base/checked_math.hpp"
+#include "proto/wire/access.hpp"
 
 // What producers have brought and reserved: the segments that capsules lie in, and the room for those to come.
 
@@ -25,6 +26,12 @@ tl::unexpected<Error> refuse_segment(Errc code, std::size_t index, const char* p
                                      const std::string& what) {
     return hurray::fail_field(code, segment_path(index, part),
                               "segment number " + std::to_string(segment.number) + " " + what);
+}
+
+/// The rest of "was published with ...".
+std::string for_one_access(const wire::Access& before, const wire::Access& now) {
+    return wire::access_text(before) + ", and is not used with " + wire::access_text(now) +
+           ": whoever has mapped it sees what is written there later";
 }
 
 }  // namespace
@@ -109,7 +116,8 @@ void Registry::list_writing(std::uint32_t uid, std::uint64_t now_ms, wire::Statu
 // ---- Segments -------------------------------------------------------------------------------------------------------
 
 /// Whether a publish may mention its segments as it does. Changes nothing.
-hurray::Result<void> Registry::check_segments(Session& producer, const Publication& publication) {
+hurray::Result<void> Registry::check_segments(Session& producer, const Publication& publication,
+                                              const wire::Access& access) {
     const auto& segments = publication.request.segments;
     std::vector<wire::FileIdentity> files;
     std::vector<std::uint64_t> reservations;
@@ -136,6 +144,10 @@ hurray::Result<void> Registry::check_segments(Session& producer, const Publicati
                     Errc::InvalidArgument, i, ".size", segment,
                     "has " + std::to_string(before.size) + " bytes, not " + std::to_string(segment.size));
             }
+            if (access != before.access) {
+                return refuse_segment(Errc::InvalidArgument, i, "", segment,
+                                      "was published with " + for_one_access(before.access, access));
+            }
             files.push_back(before.file);
             continue;
         }
@@ -146,6 +158,17 @@ hurray::Result<void> Registry::check_segments(Session& producer, const Publicati
         if (!is_brought) {
             return refuse_segment(Errc::NotFound, i, ".number", segment,
                                   "is not known in this session: its first mention brings its descriptor");
+        }
+        if (const auto file = files_.find(brought.file); file != files_.end()) {
+            const File& before = file->second;
+            if (before.uid != producer.identity.uid) {
+                return refuse_segment(Errc::InvalidArgument, i, "", segment,
+                                      "is a file that another user has published");
+            }
+            if (before.access != access) {
+                return refuse_segment(Errc::InvalidArgument, i, "", segment,
+                                      "is a file that was published with " + for_one_access(before.access, access));
+            }
         }
         files.push_back(brought.file);
         const auto bytes = hurray::checked_add(fresh_bytes, segment.size);
@@ -177,7 +200,7 @@ hurray::Result<void> Registry::check_segments(Session& producer, const Publicati
 
 /// Books what check_segments() has found good, for a capsule that lies in it.
 std::vector<Registry::Segment*> Registry::take_segments(Session& producer, const Publication& publication,
-                                                        Outbox& out) {
+                                                        const wire::Access& access, Outbox& out) {
     const std::uint32_t uid = producer.identity.uid;
     std::vector<Segment*> taken;
     taken.reserve(publication.brought.size());
@@ -192,6 +215,9 @@ std::vector<Registry::Segment*> Registry::take_segments(Session& producer, const
             fresh.memory = said.memory;
             fresh.size = said.size;
             fresh.file = brought.file;
+            fresh.access = access;
+            File& file = files_.try_emplace(fresh.file, File{uid, access, 0}).first->second;
+            ++file.segments;
             known = producer.segments.emplace(said.number, &fresh).first;
             producer.used_segments.insert(said.number);
             Totals& use = count(uid);
@@ -208,6 +234,29 @@ std::vector<Registry::Segment*> Registry::take_segments(Session& producer, const
         taken.push_back(known->second);
     }
     return taken;
+}
+
+/// Whether `capsule` lies in memory of a kind that `attach` is content with.
+hurray::Result<void> Registry::check_memory(const Capsule& capsule, const wire::Attach& attach) {
+    const auto& segments = capsule.published.segments;
+    if (attach.immutable_only && !wire::is_immutable(segments)) {
+        return hurray::fail_field(Errc::Unsupported, "attach.immutable_only",
+                                  "the memory of version " + std::to_string(capsule.version) +
+                                      " is not immutable: its producer may write to it once nobody holds it");
+    }
+    if (!attach.allow_unsealed && wire::is_unsealed(segments)) {
+        return hurray::fail_field(Errc::Unsupported, "attach.allow_unsealed",
+                                  "version " + std::to_string(capsule.version) +
+                                      " lies in a dma-buf, which has no seals, so others may write to it while it is "
+                                      "read: allow unsealed memory to attach it");
+    }
+    return {};
+}
+
+/// Whether its producer may write to its memory again, now that nobody holds it.
+bool Registry::is_reusable(const Capsule& capsule) noexcept {
+    const auto& segments = capsule.published.segments;
+    return !capsule.lost_lease && (segments.empty() || !wire::is_immutable(segments));
 }
 
 void Registry::forget(SessionNumber from, std::uint64_t request_id, const wire::Forget& forget, Outbox& out) {
@@ -236,6 +285,9 @@ void Registry::drop_if_unused(Segment& segment, Outbox& out) {
     use.bytes -= segment.size;
     --use.descriptors;
     all_bytes_ -= segment.size;
+    if (const auto file = files_.find(segment.file); --file->second.segments == 0) {
+        files_.erase(file);
+    }
     out.dropped.push_back(segment.number);
     segments_.erase(std::uint64_t{segment.number.value});  // a copy: the key must outlive the entry
     forget_if_zero(uid);

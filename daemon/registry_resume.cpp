@@ -76,9 +76,13 @@ void Registry::offer_again(Session& producer, std::uint64_t request_id, Publicat
                        "the resume window is over, so no capsule of a former life is taken any more"));
         return;
     }
-    if (!may_publish(producer, offer.name)) {
-        refuse(refusal(Errc::AlreadyExists, "publish.name",
-                       "the name \"" + offer.name + "\" belongs to another user while a version of it lives"));
+    if (auto checked = check_name(producer, offer.name); !checked) {
+        refuse(std::move(checked.error()));
+        return;
+    }
+    const auto access = access_for(producer, offer);
+    if (!access) {
+        refuse(access.error());
         return;
     }
     if (auto checked = check_kind(offer.name, offer.once, "publish.once"); !checked) {
@@ -91,7 +95,7 @@ void Registry::offer_again(Session& producer, std::uint64_t request_id, Publicat
                        "version " + std::to_string(offer.version) + " of that name is here already"));
         return;
     }
-    if (auto checked = check_segments(producer, publication); !checked) {
+    if (auto checked = check_segments(producer, publication, *access); !checked) {
         refuse(std::move(checked.error()));
         return;
     }
@@ -101,10 +105,13 @@ void Registry::offer_again(Session& producer, std::uint64_t request_id, Publicat
     const bool is_retired =
         offer.retired || (offer.once ? offer.taken_by.lease != 0 : offer.version < retired_below(offer.name));
     const std::uint64_t version = offer.version;
-    Capsule& capsule = add(producer, std::move(publication), out);
+    Capsule& capsule = add(producer, std::move(publication), *access, out);
     producer.capsules.push_back(capsule);
     capsules_of_before_.push_back(capsule);
     next_version_ = std::max(next_version_, version + 1);
+    if (is_retired) {
+        refuse_waiters(capsule, out);  // the answer does not wait for theirs
+    }
     const std::size_t first = out.packets.size();
     put_on_shelf(capsule, version);
     capsule.name->second.is_of_before = true;
@@ -113,7 +120,6 @@ void Registry::offer_again(Session& producer, std::uint64_t request_id, Publicat
         events = make_live(capsule, out);
     } else {
         capsule.retired = true;
-        refuse_waiters(capsule, out);
         if (!capsule.published.once && capsule.published.retain == 1) {
             note_retired_below(capsule.name->first, version);
         }

@@ -217,8 +217,13 @@ void Registry::serve_take(Waiter& waiter, Outbox& out) {
     Session& consumer = *waiter.session;
     const std::uint64_t request_id = waiter.request_id;
     const std::uint64_t lease = waiter.attach.lease;
+    auto checked = check_memory(*found.capsule, waiter.attach);
     remove_waiter(waiter);
-    grant(consumer, request_id, lease, *found.capsule, out);
+    if (checked) {
+        grant(consumer, request_id, lease, *found.capsule, out);
+    } else {
+        out.send(consumer.number, request_id, std::move(checked.error()));
+    }
 }
 
 }  // namespace hurrayd

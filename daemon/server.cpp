@@ -38,6 +38,10 @@ constexpr std::chrono::milliseconds kRetryPause{10};
 constexpr std::chrono::milliseconds kStalledPause{250};
 /// How long it may take until those who keep a segment are told that it is gone: they hold its memory until then.
 constexpr std::chrono::milliseconds kGonePause{200};
+/// Packets of one session that are read at a time.
+constexpr std::size_t kBurst = 16;
+/// What a burst sets off is gathered up to here: so many packets are enough for a system call each, and for one wait.
+constexpr std::size_t kMostGathered = 256;
 /// A connection costs two descriptors; whoever takes one says Hello in this time. Local clients need microseconds.
 constexpr std::chrono::seconds kHelloTime{5};
 
@@ -200,7 +204,7 @@ hurray::Result<std::unique_ptr<Server>> Server::serve(asio::io_context& io, Endp
         return refuse_os("getrandom", errno);
     }
     std::unique_ptr<Server> server(new Server(io, std::move(endpoint), limits, instance));
-    if (const DescriptorBudget& budget = server->budget_; !budget.has_room_for_packet(0)) {
+    if (const DescriptorBudget& budget = server->budget_; budget.room_for_packets(0) == 0) {
         log::warning("few_descriptors", {{"limit", budget.limit()},
                                          {"needed", budget.in_use() + DescriptorBudget::kKeptFree},
                                          {"effect", "nothing can be published"}});
@@ -225,9 +229,10 @@ Server::Server(asio::io_context& io, Endpoint endpoint, const ServerLimits& limi
       closer_([this, &io](std::uint64_t ticket) { asio::post(io, [this, ticket] { resume({ticket}); }); }),
       segments_(closer_),
       budget_(segments_, closer_),
-      registry_(realtime_ns(), limits.of_user, window_end_ms(limits)),
+      registry_(realtime_ns(), limits.of_user, limits.default_mode, window_end_ms(limits)),
       outbound_(segments_, *this, {.unread_fds = limits.unread_descriptors, .all_unread_fds = budget_.limit() / 2}),
-      dispatcher_(registry_, segments_, budget_, instance, steady_ms()) {
+      dispatcher_(registry_, segments_, budget_, instance, steady_ms()),
+      reader_(kBurst) {
     (void)endpoint_.listener.release();
 }
 
@@ -438,12 +443,24 @@ void Server::on_packet(Session& session, std::span<const std::byte> packet, wire
     if (!received.fds.empty() || received.is_left) {
         close_unused(session, received);
     }
-    deliver();
     if (fault) {
+        deliver();
         end_session(number, *fault, true);
-    } else if (registry_.has_snapshots(number)) {
+        return;
+    }
+    if (registry_.has_snapshots(number)) {
         snapshotting_.insert(number);
     }
+    if (outbox_.packets.size() >= kMostGathered) {
+        deliver();
+    }
+}
+
+/// What a burst sets off goes out together, before anybody else's packet is looked at: as little as there is to be sent for each
+/// peer, in as few system calls (see Outbound). Nobody can tell it from sending after each packet, since the packets
+/// of one session come in an order, and what they set off keeps that order for everybody whom it reaches.
+void Server::on_burst_end() {
+    deliver();
     finish_step();
 }
 
@@ -452,8 +469,8 @@ void Server::on_writable(Session& session) {
     finish_step();
 }
 
-/// Closes what was not kept of a packet's descriptors. That may take any time, and until then no more comes from that peer:
-/// so nobody piles up more of them than one packet holds.
+/// Closes what was not kept of a packet's descriptors. That may take any time, and until then no more comes from that peer
+/// than the burst that is here: so nobody piles up more of them than one burst holds.
 void Server::close_unused(Session& session, wire::Received& received) {
     const std::uint64_t ticket = session.number().value;
     if (received.is_left) {
@@ -479,12 +496,15 @@ void Server::resume(SessionNumber number) {
     }
 }
 
-bool Server::has_room_for_fds(const Session& session) { return budget_.has_room_for_packet(session.user()); }
+std::size_t Server::room_for_packets(const Session& session) { return budget_.room_for_packets(session.user()); }
 
-void Server::on_end(Session& session, std::string_view reason, std::vector<UniqueFd> fds) {
+void Server::on_unused(const Session& session, std::vector<UniqueFd> fds) {
     if (!fds.empty()) {
         closer_.close(session.user(), std::move(fds), 0);
     }
+}
+
+void Server::on_end(Session& session, std::string_view reason) {
     end_session(session.number(), reason, false);
     finish_step();
 }

@@ -41,11 +41,13 @@ struct SocketOptions {
     mode_t directory_mode = 0700;  ///< of the socket's directory, should it have to be made
 };
 
-/// How much of itself the server gives.
+/// How much of itself the server gives, and what its clients give each other if they don't say.
 struct ServerLimits {
     Quotas::Limits of_user;
     /// Descriptors that a client may have unread.
     std::uint64_t unread_descriptors = 256;
+    /// Of a capsule that is published without one.
+    std::uint32_t default_mode = Registry::kDefaultMode;
     /// For how long clients of a former life may bring back what it knew; 0: they may not.
     std::chrono::seconds resume_window{30};
 };
@@ -72,7 +74,7 @@ class Server final : private Session::Owner, private Outbound::Listener {
                                                                        const ServerLimits& limits = {});
     ~Server();
 
-    /// Has `call` called after each step that may have changed what is held. It must do little: each packet is a step.
+    /// Has `call` called after each step that may have changed what is held. It must do little: each burst of packets is a step.
     void on_step(std::function<void()> call) { on_step_ = std::move(call); }
 
     /// Tells every client, closes every connection, removes the socket. `io` runs out of work.
@@ -107,8 +109,11 @@ class Server final : private Session::Owner, private Outbound::Listener {
 
     void on_packet(Session& session, std::span<const std::byte> packet, hurray::wire::Received& received) override;
     void on_writable(Session& session) override;
-    bool has_room_for_fds(const Session& session) override;
-    void on_end(Session& session, std::string_view reason, std::vector<hurray::UniqueFd> fds) override;
+    void on_burst_end() override;
+    std::size_t room_for_packets(const Session& session) override;
+    void on_unused(const Session& session, std::vector<hurray::UniqueFd> fds) override;
+    void on_end(Session& session, std::string_view reason) override;
+    hurray::wire::BurstReader& reader() noexcept override { return reader_; }
     std::span<std::byte> packet_buffer() noexcept override { return packet_buffer_; }
     void want_writable(SessionNumber session) override;
     void broken(SessionNumber session, std::string_view reason) override;
@@ -162,6 +167,7 @@ class Server final : private Session::Owner, private Outbound::Listener {
     Outbound outbound_;
     Dispatcher dispatcher_;
     Outbox outbox_;  // reused; empty between steps
+    hurray::wire::BurstReader reader_;
     std::unordered_map<std::uint64_t, std::shared_ptr<Session>> sessions_;
     std::unordered_map<std::uint32_t, std::uint64_t> connections_;  ///< of each user
     std::uint64_t next_session_ = 1;

@@ -1,13 +1,18 @@
 #include "daemon/session.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <utility>
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/socket.h>
 
+#ifndef SO_PEERGROUPS
+#define SO_PEERGROUPS 59  // Linux 4.13
+#endif
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77  // Linux 6.5; absent from the headers of Debian 12
 #endif
@@ -18,17 +23,38 @@ namespace {
 using hurray::wire::Received;
 
 /// Packets of one peer before the others have their turn.
-constexpr std::size_t kBatch = 16;
-/// Most peers wait for each answer, and a second look that finds nothing costs a system call in which others wait. So after
-/// this many wakes with one packet each, a peer's queue is looked at once a wake; what is left there wakes us again.
-constexpr std::size_t kLoneWakes = 4;
-/// Every so many wakes it is looked at until it is empty all the same: the peer may have begun to send more at a time.
-constexpr std::size_t kLookAgain = 16;
+constexpr std::size_t kBurst = 16;
 /// Packets that are read from a dead peer. Its socket held a few hundred at most; more come only from a forked child that
 /// goes on sending, and that is nobody whom we serve.
 constexpr std::size_t kLastPackets = 4096;
+/// Supplementary groups that are asked for at first: more than most users are in.
+constexpr std::size_t kUsualGroups = 32;
 /// How long the end of a dead peer waits until descriptors that it sent are closed, so that what it sent after them counts.
 constexpr std::chrono::seconds kLastPatience{2};
+
+/// The supplementary groups of the process at the other end. None where the kernel doesn't tell (before Linux 4.13): whoever is in fewer
+/// groups may do less.
+std::vector<std::uint32_t> peer_groups(int socket) {
+    static_assert(sizeof(gid_t) == sizeof(std::uint32_t));
+    std::vector<std::uint32_t> groups(kUsualGroups);
+    for (;;) {
+        auto size = static_cast<socklen_t>(groups.size() * sizeof(gid_t));
+        const bool fits = ::getsockopt(socket, SOL_SOCKET, SO_PEERGROUPS, groups.data(), &size) == 0;
+        if (!fits && errno != ERANGE) {
+            return {};
+        }
+        // Filled, or what there would have to be room for. They are those of the connection, so that changes no more.
+        groups.resize(size / sizeof(gid_t));
+        if (fits) {
+            return groups;
+        }
+    }
+}
+
+bool has_died(int pidfd) noexcept {
+    pollfd process{pidfd, POLLIN, 0};
+    return ::poll(&process, 1, 0) > 0;
+}
 
 }  // namespace
 
@@ -60,7 +86,9 @@ hurray::UniqueFd Session::close() {
 }
 
 void Session::resume() {
-    paused_ = false;
+    if (--pauses_ != 0) {
+        return;
+    }
     if (dead_) {
         read_last();
     } else {
@@ -73,7 +101,7 @@ void Session::wait_readable() {
         if (failed || self->closed_) {
             return;
         }
-        const Read read_until = self->read_batch();
+        const Read read_until = self->read(kBurst);
         if (read_until != Read::Over && read_until != Read::Paused) {
             self->wait_readable();
         }
@@ -83,6 +111,12 @@ void Session::wait_readable() {
 void Session::wait_death() {
     pidfd_.async_wait(Waitable::wait_read, [self = shared_from_this()](const boost::system::error_code& failed) {
         if (failed || self->closed_) {
+            return;
+        }
+        // Asio may say so of another one: of an event that came for a descriptor which was closed meanwhile it tells whoever was
+        // given that one's place.
+        if (!has_died(self->pidfd_.native_handle())) {
+            self->wait_death();
             return;
         }
         self->dead_ = true;
@@ -95,14 +129,14 @@ void Session::read_last() {
     switch (read(kLastPackets)) {
         case Read::More:
         case Read::Empty:
-            owner_.on_end(*this, "process died", {});
+            owner_.on_end(*this, "process died");
             break;
         case Read::Paused: {
             // Until what it sent is closed, but not for as long as it likes.
             const auto patience = std::make_shared<asio::steady_timer>(socket_.get_executor(), kLastPatience);
             patience->async_wait([self = shared_from_this(), patience](const boost::system::error_code& failed) {
                 if (!failed && !self->closed_) {
-                    self->owner_.on_end(*self, "process died", {});
+                    self->owner_.on_end(*self, "process died");
                 }
             });
             break;
@@ -120,34 +154,59 @@ void Session::want_writable() {
     });
 }
 
-Session::Read Session::read_batch() {
-    if (lone_wakes_ >= kLoneWakes && ++wakes_ % kLookAgain != 0) {
-        return read(1);
+Session::Read Session::read(std::size_t most) {
+    for (std::size_t done = 0; done < most; done += kBurst) {
+        if (const Read read_until = read_burst(std::min(most - done, kBurst)); read_until != Read::More) {
+            return read_until;
+        }
     }
-    const std::uint64_t before = packets_;
-    const Read read_until = read(kBatch);
-    lone_wakes_ = packets_ - before == 1 ? lone_wakes_ + 1 : 0;
-    return read_until;
+    return Read::More;
 }
 
-Session::Read Session::read(std::size_t most) {
-    for (std::size_t i = 0; i < most; ++i) {
-        if (paused_) {
-            return Read::Paused;
-        }
-        const std::span<std::byte> buffer = owner_.packet_buffer();
-        auto received = owner_.has_room_for_fds(*this)
-                            ? hurray::wire::receive_packet(socket_.native_handle(), buffer)
-                            : hurray::wire::receive_packet_without_fds(socket_.native_handle(), buffer);
-        if (!received) {
-            owner_.on_end(*this, received.error().message, {});
-            return Read::Over;
-        }
-        switch (received->kind) {
+/// Reads once.
+Session::Read Session::read_burst(std::size_t most) {
+    if (pauses_ != 0) {
+        return Read::Paused;
+    }
+    const std::size_t room = owner_.room_for_packets(*this);
+    if (room == 0) {
+        return read_without_fds();
+    }
+    const std::size_t wanted = std::min({most, room, owner_.reader().capacity()});
+    auto burst = owner_.reader().read(socket_.native_handle(), wanted);
+    if (!burst) {
+        owner_.on_end(*this, burst.error().message);
+        return Read::Over;
+    }
+    // Fewer than wanted are all there are, unless the peer left in between.
+    const bool is_all = burst->size() < wanted && burst->back().kind == Received::Kind::Packet && !dead_;
+    const Read read_until = handle(*burst, {});
+    return read_until == Read::More && is_all ? Read::Empty : read_until;
+}
+
+/// There is no room for descriptors.
+Session::Read Session::read_without_fds() {
+    const std::span<std::byte> buffer = owner_.packet_buffer();
+    auto received = hurray::wire::receive_packet_without_fds(socket_.native_handle(), buffer);
+    if (!received) {
+        owner_.on_end(*this, received.error().message);
+        return Read::Over;
+    }
+    return handle(std::span(&*received, 1), buffer);
+}
+
+/// `lone`: where the only packet is, if the owner's reader has not read it.
+Session::Read Session::handle(std::span<Received> burst, std::span<std::byte> lone) {
+    for (std::size_t i = 0; i < burst.size(); ++i) {
+        Received& received = burst[i];
+        switch (received.kind) {
             case Received::Kind::Packet:
-                ++packets_;
-                owner_.on_packet(*this, buffer.first(received->size), *received);
+                owner_.on_packet(*this, lone.empty() ? owner_.reader().bytes(i) : lone.first(received.size), received);
                 if (closed_) {
+                    for (Received& rest : burst.subspan(i + 1)) {
+                        owner_.on_unused(*this, std::move(rest.fds));
+                    }
+                    owner_.on_burst_end();
                     return Read::Over;
                 }
                 break;
@@ -155,13 +214,16 @@ Session::Read Session::read(std::size_t most) {
                 return Read::Empty;
             case Received::Kind::Interrupted:
             case Received::Kind::Reset:  // what the peer had sent before it left comes next
-                break;
+                return Read::More;
             case Received::Kind::End:
-                owner_.on_end(*this, "closed", std::move(received->fds));
+                owner_.on_burst_end();
+                owner_.on_unused(*this, std::move(received.fds));
+                owner_.on_end(*this, "closed");
                 return Read::Over;
         }
     }
-    return paused_ ? Read::Paused : Read::More;
+    owner_.on_burst_end();
+    return pauses_ != 0 ? Read::Paused : Read::More;
 }
 
 hurray::Result<PeerCredentials> peer_credentials(int socket) {
@@ -172,7 +234,7 @@ hurray::Result<PeerCredentials> peer_credentials(int socket) {
         return hurray::fail_os(hurray::Errc::ConnectionLost, error,
                                std::string("SO_PEERCRED: ") + std::strerror(error));
     }
-    return PeerCredentials{credentials.uid, credentials.gid, credentials.pid};
+    return PeerCredentials{credentials.uid, credentials.gid, credentials.pid, peer_groups(socket)};
 }
 
 hurray::UniqueFd peer_pidfd(int socket) noexcept {

@@ -16,7 +16,7 @@
 namespace hurrayd {
 
 /// One connection: waits until its socket is readable or writable, or its process has died, and reads packets in bounded
-/// batches, so that a busy peer leaves room for the others.
+/// bursts, each with one system call, so that a busy peer leaves room for the others.
 ///
 /// Owned by the server, and kept alive by its pending handlers; after `close` these do nothing. Threads: one.
 class Session : public std::enable_shared_from_this<Session> {
@@ -27,12 +27,18 @@ class Session : public std::enable_shared_from_this<Session> {
         /// One packet came. The session may be closed afterwards.
         virtual void on_packet(Session& session, std::span<const std::byte> packet,
                                hurray::wire::Received& received) = 0;
+        /// That was the last one for now: what these packets set off goes out.
+        virtual void on_burst_end() = 0;
         virtual void on_writable(Session& session) = 0;
-        /// Whether a packet may be received with its descriptors.
-        virtual bool has_room_for_fds(const Session& session) = 0;
-        /// Nothing comes any more: the peer's queue is read to its end, which may have brought descriptors.
-        virtual void on_end(Session& session, std::string_view reason, std::vector<hurray::UniqueFd> fds) = 0;
-        /// Where packets are read into, for all sessions: its content is gone with the next packet.
+        /// How many packets may be received with their descriptors; 0: none, and one without.
+        virtual std::size_t room_for_packets(const Session& session) = 0;
+        /// Descriptors that nobody looks at any more.
+        virtual void on_unused(const Session& session, std::vector<hurray::UniqueFd> fds) = 0;
+        /// Nothing comes any more: the peer's queue is read to its end.
+        virtual void on_end(Session& session, std::string_view reason) = 0;
+        /// With which packets are read, for all sessions: what it holds is gone with the next read.
+        virtual hurray::wire::BurstReader& reader() noexcept = 0;
+        /// Where a packet is read into that is read without descriptors.
         virtual std::span<std::byte> packet_buffer() noexcept = 0;
 
       protected:
@@ -44,8 +50,8 @@ class Session : public std::enable_shared_from_this<Session> {
 
     void start();
     void want_writable();
-    /// Reads nothing more until `resume`.
-    void pause() noexcept { paused_ = true; }
+    /// Reads nothing more, beyond the burst that it has, until `resume` was called as often.
+    void pause() noexcept { ++pauses_; }
     void resume();
     /// Gives the socket up. No call to the owner comes after it.
     [[nodiscard]] hurray::UniqueFd close();
@@ -62,24 +68,22 @@ class Session : public std::enable_shared_from_this<Session> {
     void wait_death();
     /// Reads what the dead process has left, then the session is over.
     void read_last();
-    /// What a wake is worth: one packet, or a batch.
-    Read read_batch();
     /// Up to `most` packets.
     Read read(std::size_t most);
+    Read read_burst(std::size_t most);
+    Read read_without_fds();
+    Read handle(std::span<hurray::wire::Received> burst, std::span<std::byte> lone);
 
     Owner& owner_;
     Waitable socket_;
     Waitable pidfd_;
     Dispatcher::Peer peer_;
-    std::uint64_t packets_ = 0;   ///< read so far
-    std::size_t lone_wakes_ = 0;  ///< wakes in a row that found one packet
-    std::size_t wakes_ = 0;       ///< since then
-    bool paused_ = false;
+    std::size_t pauses_ = 0;
     bool dead_ = false;  ///< the process, that is
     bool closed_ = false;
 };
 
-/// Who is at the other end of `socket`. Fails: ConnectionLost.
+/// Who is at the other end of `socket`, and in which groups, as of the moment when it connected. Fails: ConnectionLost.
 [[nodiscard]] hurray::Result<PeerCredentials> peer_credentials(int socket);
 
 /// A pidfd of the process at the other end; empty where the kernel has none to give, with errno.

@@ -34,20 +34,24 @@ HurrayStatus hurray_client_allocate(HurrayClient* client, const uint64_t* byte_s
         if (!given) {
             return fail(given.error());
         }
-        constexpr Flag kFlags[] = {{HURRAY_ALLOCATE_IMMUTABLE, "HURRAY_ALLOCATE_IMMUTABLE", false},
+        constexpr Flag kFlags[] = {{HURRAY_ALLOCATE_IMMUTABLE, "HURRAY_ALLOCATE_IMMUTABLE"},
                                    {HURRAY_ALLOCATE_UNINITIALIZED, "HURRAY_ALLOCATE_UNINITIALIZED"}};
         if (auto checked = check_flags(given->flags, kFlags); !checked) {
             return checked;
         }
-        if (auto checked = check_not_yet(given->access.is_set != 0, "options->access"); !checked) {
-            return checked;
+        const auto access = read_access(given->access);
+        if (!access) {
+            return fail(access.error());
         }
         if (client->session->connection().in_child()) {
             return fail(forked());
         }
         const auto contents = (given->flags & HURRAY_ALLOCATE_UNINITIALIZED) != 0 ? Allocation::Contents::Whatever
                                                                                   : Allocation::Contents::Zeros;
-        auto allocation = Allocation::create(client->session->pool(), std::span(byte_sizes, count), contents);
+        const auto kind =
+            (given->flags & HURRAY_ALLOCATE_IMMUTABLE) != 0 ? wire::Memory::Immutable : wire::Memory::Reusable;
+        auto allocation =
+            Allocation::create(client->session->pool(), std::span(byte_sizes, count), contents, *access, kind);
         if (!allocation) {
             return fail(std::move(allocation.error()));
         }
@@ -93,6 +97,19 @@ HurrayStatus hurray_allocation_buffers(const HurrayAllocation* allocation, Hurra
             return fail(std::move(list.error()));
         }
         *out = list->release();
+        return {};
+    });
+}
+
+HurrayStatus hurray_allocation_is_writable(const HurrayAllocation* allocation, uint8_t* out) {
+    return guard(__func__, [&]() -> Result<void> {
+        if (allocation == nullptr) {
+            return missing("allocation");
+        }
+        if (out == nullptr) {
+            return missing("out");
+        }
+        *out = allocation->allocation.is_writable() ? 1 : 0;
         return {};
     });
 }

@@ -18,9 +18,9 @@ using namespace hurray::client::abi;
 namespace {
 
 Result<AttachTerms> read_terms(const HurrayAttachOptions& options) {
-    constexpr Flag kFlags[] = {{HURRAY_ATTACH_IMMUTABLE_ONLY, "HURRAY_ATTACH_IMMUTABLE_ONLY", false},
+    constexpr Flag kFlags[] = {{HURRAY_ATTACH_IMMUTABLE_ONLY, "HURRAY_ATTACH_IMMUTABLE_ONLY"},
                                {HURRAY_ATTACH_TAKE, "HURRAY_ATTACH_TAKE"},
-                               {HURRAY_ATTACH_ALLOW_UNSEALED, "HURRAY_ATTACH_ALLOW_UNSEALED", false}};
+                               {HURRAY_ATTACH_ALLOW_UNSEALED, "HURRAY_ATTACH_ALLOW_UNSEALED"}};
     if (auto checked = check_flags(options.flags, kFlags); !checked) {
         return fail(std::move(checked.error()));
     }
@@ -75,12 +75,14 @@ Result<AttachTerms> read_terms(const HurrayAttachOptions& options) {
         return fail(timeout.error());
     }
     terms.timeout_ms = *timeout;
+    terms.immutable_only = (options.flags & HURRAY_ATTACH_IMMUTABLE_ONLY) != 0;
+    terms.allow_unsealed = (options.flags & HURRAY_ATTACH_ALLOW_UNSEALED) != 0;
     return terms;
 }
 
 HurrayCapsuleInfo to_c_info(const Attachment& attachment) {
     HurrayCapsuleInfo info{};
-    info.flags = attachment.once ? HURRAY_CAPSULE_ONCE : 0U;
+    info.flags = memory_flags(attachment.immutable, attachment.unsealed) | (attachment.once ? HURRAY_CAPSULE_ONCE : 0U);
     info.capsule = to_c(attachment.lease->capsule());
     info.access = {1, attachment.access.gid, attachment.access.mode};
     info.version = attachment.version;

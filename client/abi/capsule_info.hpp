@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <string>
 
@@ -17,6 +18,11 @@ namespace hurray::client::abi {
                           "is " + std::to_string(out->struct_size) + "; set it to the size of the struct");
     }
     return {};
+}
+
+/// HURRAY_CAPSULE_* of the memory that a capsule lies in.
+[[nodiscard]] constexpr std::uint32_t memory_flags(bool immutable, bool unsealed) noexcept {
+    return (immutable ? HURRAY_CAPSULE_IMMUTABLE : 0U) | (unsealed ? HURRAY_CAPSULE_UNSEALED : 0U);
 }
 
 /// Writes as much of `info` as the caller's struct has room for; what it has beyond becomes zero.

@@ -2,6 +2,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <span>
 #include <string>
 
 #include <errno.h>
@@ -53,16 +54,18 @@ HurrayStatus hurray_client_connect(const HurrayConnectOptions* options, HurrayCl
         if (!given) {
             return fail(given.error());
         }
-        constexpr Flag kFlags[] = {{HURRAY_CONNECT_DISPATCH_BY_CALLER, "HURRAY_CONNECT_DISPATCH_BY_CALLER"}};
+        constexpr Flag kFlags[] = {{HURRAY_CONNECT_DISPATCH_BY_CALLER, "HURRAY_CONNECT_DISPATCH_BY_CALLER"},
+                                   {HURRAY_CONNECT_NO_RECONNECT, "HURRAY_CONNECT_NO_RECONNECT"}};
         if (auto checked = check_flags(given->flags, kFlags); !checked) {
-            return checked;
-        }
-        if (auto checked = check_not_yet(given->reconnect_ms != 0, "options->reconnect_ms"); !checked) {
             return checked;
         }
         const auto timeout = read_timeout(given->timeout_ms, "options->timeout_ms");
         if (!timeout) {
             return fail(timeout.error());
+        }
+        const auto reconnect_time = read_timeout(given->reconnect_ms, "options->reconnect_ms");
+        if (!reconnect_time) {
+            return fail(reconnect_time.error());
         }
         SessionOptions session_options;
         if (given->address != nullptr) {
@@ -77,6 +80,10 @@ HurrayStatus hurray_client_connect(const HurrayConnectOptions* options, HurrayCl
         session_options.answer_deadline =
             *timeout == 0U ? Clock::now() + kAnswerTimeout : session_options.connect_deadline;
         session_options.dispatch_by_caller = (given->flags & HURRAY_CONNECT_DISPATCH_BY_CALLER) != 0;
+        session_options.reconnects = (given->flags & HURRAY_CONNECT_NO_RECONNECT) == 0;
+        if (reconnect_time->value_or(0) != 0 && **reconnect_time < kForEverMs) {
+            session_options.reconnect_time = std::chrono::milliseconds(**reconnect_time);
+        }
         session_options.on_event = given->on_event;
         session_options.interrupted = given->interrupted;
         session_options.context = given->context;
@@ -165,23 +172,31 @@ HurrayStatus hurray_client_status_json(HurrayClient* client, char* out, uint64_t
             return missing("inout_len");
         }
         Session& session = *client->session;
-        const auto reply = session.connection().call(wire::StatusRequest{}, {});
-        if (!reply) {
-            return fail(reply.error());
+        wire::StatusReply status;  // empty while the daemon is away
+        Connection::Call call(wire::StatusRequest{}, {});
+        Connection::Call* const one = &call;
+        if (auto called = session.connection().call_many(std::span(&one, 1), Connection::OnRefusal::GoOn); !called) {
+            return fail(std::move(called.error()));
         }
-        const auto* status = std::get_if<wire::StatusReply>(&reply->message);
-        if (status == nullptr) {
-            return fail(Errc::Protocol, "hurrayd answered a status request with something else");
+        if (!call.is_lost) {
+            if (!*call.result) {
+                return fail(std::move(call.result->error()));
+            }
+            auto* answer = std::get_if<wire::StatusReply>(&(*call.result)->message);
+            if (answer == nullptr) {
+                return fail(Errc::Protocol, "hurrayd answered a status request with something else");
+            }
+            status = std::move(*answer);
         }
         auto json = nlohmann::ordered_json::object();
-        json["daemon_version"] = status->daemon_version;
-        json["uptime_ms"] = status->uptime_ms;
+        json["daemon_version"] = status.daemon_version;
+        json["uptime_ms"] = status.uptime_ms;
         json["uses"] = nlohmann::ordered_json::array();
-        for (const wire::Use& use : status->uses) {
+        for (const wire::Use& use : status.uses) {
             json["uses"].push_back({{"name", use.name}, {"uid", use.uid}, {"used", use.used}, {"limit", use.limit}});
         }
         json["writing"] = nlohmann::ordered_json::array();
-        for (const wire::Writing& writing : status->writing) {
+        for (const wire::Writing& writing : status.writing) {
             json["writing"].push_back(
                 {{"uid", writing.uid}, {"pid", writing.pid}, {"bytes", writing.bytes}, {"age_ms", writing.age_ms}});
         }
@@ -189,6 +204,8 @@ HurrayStatus hurray_client_status_json(HurrayClient* client, char* out, uint64_t
         const SegmentPool::Totals pool = session.pool().totals();
         const PoolLimits& limits = session.pool().limits();
         json["client"] = {{"capsules", capsules}, {"bytes", bytes}, {"leases", session.connection().open_leases()}};
+        json["client"]["connection"] = {{"state", call.is_lost ? "away" : "up"},
+                                        {"reconnects", session.connection().epoch() - 1}};
         json["client"]["memory"] = {{"segments", pool.segments},
                                     {"bytes", pool.bytes},
                                     {"idle_segments", pool.idle_segments},

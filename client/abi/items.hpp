@@ -48,7 +48,7 @@ class Items {
     [[nodiscard]] Result<Item> read(std::size_t index) const { return read_options(&at(index)); }
     /// Writes a field if the caller's struct has it.
     template <class Field>
-    void write(std::size_t index, Field Item::*field, Field value) const noexcept {
+    void write(std::size_t index, Field Item::* field, Field value) const noexcept {
         Item& item = at(index);
         auto* place = reinterpret_cast<unsigned char*>(&(item.*field));
         if (place + sizeof value <= reinterpret_cast<unsigned char*>(&item) + stride_) {

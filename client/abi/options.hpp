@@ -13,6 +13,7 @@
 #include "hurray_client.h"
 
 #include "libhurray/base/result.hpp"
+#include "proto/wire/access.hpp"
 
 namespace hurray::client::abi {
 
@@ -72,6 +73,21 @@ struct Flag {
         return fail_field(Errc::Unsupported, field, "is not supported yet and must be 0");
     }
     return {};
+}
+
+/// An access as the protocol wants it. A mode that would not count is a mistake, and one that could show a secret.
+[[nodiscard]] inline Result<std::optional<wire::Access>> read_access(const HurrayAccess& given) {
+    if (given.is_set == 0) {
+        if (given.mode != 0) {
+            return fail_field(Errc::InvalidArgument, "options->access.is_set",
+                              "is 0, so the mode " + wire::mode_text(given.mode) + " would not count");
+        }
+        return std::optional<wire::Access>();
+    }
+    if (auto checked = wire::check_mode(given.mode, "options->access.mode"); !checked) {
+        return fail(std::move(checked.error()));
+    }
+    return std::optional(wire::Access{given.gid, given.mode});
 }
 
 /// A timeout as the protocol wants it: absent for ever.

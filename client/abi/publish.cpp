@@ -23,21 +23,25 @@ using namespace hurray::client::abi;
 
 namespace {
 
-/// What both ways of publishing ask for. Each has looked at COPY itself.
+/// What all ways of publishing ask for. Each has looked at COPY and IMMUTABLE itself.
 Result<PublishTerms> read_terms(const char* name, const HurrayPublishOptions& options) {
     constexpr Flag kFlags[] = {{HURRAY_PUBLISH_COPY, "HURRAY_PUBLISH_COPY"},
                                {HURRAY_PUBLISH_TELL_OPENED, "HURRAY_PUBLISH_TELL_OPENED"},
                                {HURRAY_PUBLISH_ONCE, "HURRAY_PUBLISH_ONCE"},
-                               {HURRAY_PUBLISH_LINGER, "HURRAY_PUBLISH_LINGER", false}};
+                               {HURRAY_PUBLISH_LINGER, "HURRAY_PUBLISH_LINGER", false},
+                               {HURRAY_PUBLISH_IMMUTABLE, "HURRAY_PUBLISH_IMMUTABLE"}};
     if (auto checked = check_flags(options.flags, kFlags); !checked) {
         return fail(std::move(checked.error()));
     }
-    const std::pair<bool, const char*> later[] = {{options.access.is_set != 0, "options->access"},
-                                                  {options.linger_ms != 0, "options->linger_ms"}};
+    const std::pair<bool, const char*> later[] = {{options.linger_ms != 0, "options->linger_ms"}};
     for (const auto& [is_set, field] : later) {
         if (auto checked = check_not_yet(is_set, field); !checked) {
             return fail(std::move(checked.error()));
         }
+    }
+    auto access = read_access(options.access);
+    if (!access) {
+        return fail(std::move(access.error()));
     }
     PublishTerms terms;
     terms.once = (options.flags & HURRAY_PUBLISH_ONCE) != 0;
@@ -54,12 +58,18 @@ Result<PublishTerms> read_terms(const char* name, const HurrayPublishOptions& op
                           "is " + std::to_string(options.retain) + ", but what is published ONCE replaces nothing");
     }
     terms.retain = options.retain != 0 ? static_cast<std::uint32_t>(options.retain) : 1;
+    terms.access = *access;
     if (name != nullptr) {
         terms.name = name;
         if (terms.name.empty()) {
             return fail_field(Errc::InvalidArgument, "name", "is empty; null publishes without a name");
         }
     }
+    auto timeout = read_timeout(options.timeout_ms, "options->timeout_ms");
+    if (!timeout) {
+        return fail(std::move(timeout.error()));
+    }
+    terms.timeout_ms = *timeout;
     terms.group = options.group;
     terms.tell_opened = (options.flags & HURRAY_PUBLISH_TELL_OPENED) != 0;
     terms.on_event = options.on_event;
@@ -69,16 +79,34 @@ Result<PublishTerms> read_terms(const char* name, const HurrayPublishOptions& op
 
 HurrayCapsuleInfo to_c_info(const Publisher::Published& published) {
     HurrayCapsuleInfo info{};
-    info.flags = (published.retired ? HURRAY_CAPSULE_RETIRED : 0U) | (published.once ? HURRAY_CAPSULE_ONCE : 0U);
+    info.flags = memory_flags(published.immutable, published.unsealed) |
+                 (published.retired ? HURRAY_CAPSULE_RETIRED : 0U) | (published.once ? HURRAY_CAPSULE_ONCE : 0U);
     info.capsule = to_c(published.capsule);
+    if (published.access) {
+        info.access = {1, published.access->gid, published.access->mode};
+    }
     info.version = published.version;
     info.byte_size = published.byte_size;
     info.leases = published.leases;
     return info;
 }
 
+/// COPY and IMMUTABLE say what memory to copy to, so they have no meaning where nothing is copied.
+Result<void> check_no_copy(std::uint32_t flags) {
+    if ((flags & HURRAY_PUBLISH_COPY) != 0) {
+        return fail_field(Errc::InvalidArgument, "options->flags", "COPY is for hurray_client_publish_list");
+    }
+    if ((flags & HURRAY_PUBLISH_IMMUTABLE) != 0) {
+        return fail_field(Errc::InvalidArgument, "options->flags",
+                          "IMMUTABLE is for hurray_client_publish_list; what is to be immutable otherwise is allocated "
+                          "with HURRAY_ALLOCATE_IMMUTABLE, or has its seals already");
+    }
+    return {};
+}
+
 /// Copies what `descriptor` names of each buffer of `list` into memory that can be shared; not a byte more.
-Result<Allocation> copy_of(SegmentPool& pool, const HurrayBufferList& list, std::span<const std::uint8_t> descriptor) {
+Result<Allocation> copy_of(SegmentPool& pool, const HurrayBufferList& list, std::span<const std::uint8_t> descriptor,
+                           const AccessRule& access, wire::Memory kind) {
     const auto view = decode_descriptor(descriptor);
     if (!view) {
         return fail(to_error(view.error()));
@@ -113,7 +141,7 @@ Result<Allocation> copy_of(SegmentPool& pool, const HurrayBufferList& list, std:
                                   " bytes, the descriptor's " + std::to_string(sizes[i]));
         }
     }
-    auto allocation = Allocation::create(pool, sizes, Allocation::Contents::Whatever);
+    auto allocation = Allocation::create(pool, sizes, Allocation::Contents::Whatever, access, kind);
     if (allocation) {
         for (std::size_t i = 0; i < sizes.size(); ++i) {
             if (sizes[i] > 0) {
@@ -148,8 +176,8 @@ Result<Wanted> of_allocation(const char* name, const std::uint8_t* descriptor, s
     if (!given) {
         return fail(given.error());
     }
-    if ((given->flags & HURRAY_PUBLISH_COPY) != 0) {
-        return fail_field(Errc::InvalidArgument, "options->flags", "COPY is for hurray_client_publish_list");
+    if (auto checked = check_no_copy(given->flags); !checked) {
+        return fail(std::move(checked.error()));
     }
     auto terms = read_terms(name, *given);
     if (!terms) {
@@ -189,7 +217,8 @@ Result<Wanted> of_list(HurrayClient& client, const char* name, const std::uint8_
         return fail(forked());
     }
     const std::span bytes(descriptor, descriptor_len);
-    auto copy = copy_of(client.session->pool(), *buffers, bytes);
+    const auto kind = (given->flags & HURRAY_PUBLISH_IMMUTABLE) != 0 ? wire::Memory::Immutable : wire::Memory::Reusable;
+    auto copy = copy_of(client.session->pool(), *buffers, bytes, terms->access, kind);
     if (!copy) {
         return fail(std::move(copy.error()));
     }
@@ -315,6 +344,56 @@ HurrayStatus hurray_client_publish_many(HurrayClient* client, HurrayPublishItem*
     });
 }
 
+HurrayStatus hurray_client_publish_fds(HurrayClient* client, const char* name, const uint8_t* descriptor,
+                                       uint64_t descriptor_len, const int32_t* fds, uint32_t count,
+                                       const HurrayPlacement* placements, const HurrayPublishOptions* options,
+                                       HurrayCapsuleInfo* out) {
+    return guard(__func__, [&]() -> Result<void> {
+        if (client == nullptr) {
+            return missing("client");
+        }
+        if (descriptor == nullptr) {
+            return missing("descriptor");
+        }
+        if (fds == nullptr && count != 0) {
+            return missing("fds");
+        }
+        const auto given = read_options(options);
+        if (!given) {
+            return fail(given.error());
+        }
+        if (auto checked = check_no_copy(given->flags); !checked) {
+            return checked;
+        }
+        const auto terms = read_terms(name, *given);
+        if (!terms) {
+            return fail(terms.error());
+        }
+        if (auto checked = check_info_out(out); !checked) {
+            return checked;
+        }
+        const std::span bytes(descriptor, descriptor_len);
+        std::vector<wire::Placement> placed;
+        if (placements != nullptr) {
+            const auto view = decode_descriptor(bytes);
+            if (!view) {
+                return fail(to_error(view.error()));
+            }
+            for (std::size_t i = 0; i < view->buffers.size(); ++i) {
+                placed.push_back({placements[i].segment, placements[i].offset});
+            }
+        }
+        Session& session = *client->session;
+        const Publisher::Foreign foreign{std::span(fds, count), placements != nullptr ? &placed : nullptr};
+        const auto published = session.publisher().publish(session.connection(), bytes, foreign, *terms);
+        if (!published) {
+            return fail(published.error());
+        }
+        write_info(to_c_info(*published), out);
+        return {};
+    });
+}
+
 HurrayStatus hurray_client_published(HurrayClient* client, const HurrayCapsuleId* capsule, HurrayCapsuleInfo* out) {
     return guard(__func__, [&]() -> Result<void> {
         if (client == nullptr) {
@@ -384,13 +463,7 @@ HurrayStatus hurray_client_withdraw(HurrayClient* client, const HurrayCapsuleId*
             return missing("capsule");
         }
         Session& session = *client->session;
-        const wire::CapsuleId id = from_c(*capsule);
-        const auto reply = session.connection().call(wire::Withdraw{id}, {});
-        if (!reply) {
-            return fail(reply.error());
-        }
-        session.publisher().withdrawn(id);
-        return {};
+        return session.publisher().withdraw(session.connection(), from_c(*capsule));
     });
 }
 

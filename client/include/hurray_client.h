@@ -60,15 +60,28 @@ typedef struct HurrayCapsuleId {
     uint8_t id[16];
 } HurrayCapsuleId;
 
-/* Who may read a capsule. Default: the publisher's user and root. */
+/* Who may do what with a capsule, as of a file: its publisher's user, a group, and a mode of up to 0666, whose digits are for that user,
+ * for the group and for others. Read (4): attach, list, watch; to whoever may not read a capsule it does not exist. Write (2), together with
+ * read: replace it under its name, and withdraw it. The first class that somebody is of decides alone; root may everything, and a
+ * client may always replace and withdraw what it has published itself. It is fixed for the capsule's life. */
 typedef struct HurrayAccess {
-    uint32_t is_set; /* 0: the default */
-    uint32_t gid;
-    uint32_t mode; /* as of a file: read = attach, write = replace and withdraw */
+    uint32_t is_set; /* 0: the publisher's own group, and the daemon's default mode: 0600 unless configured otherwise */
+    uint32_t gid;    /* a group that the publisher was in when it connected (root: any), or HURRAY_GID_OWN */
+    uint32_t mode;
 } HurrayAccess;
 
-#define HURRAY_CAPSULE_IMMUTABLE 0x1u /* not even the producer can change a byte any more */
-#define HURRAY_CAPSULE_UNSEALED 0x2u  /* memory without seals: a dma-buf */
+#define HURRAY_GID_OWN 0xffffffffu /* the group that the publisher had when it connected: its effective one */
+
+/* Where one buffer lies: in fds[segment] of hurray_client_publish_fds, from byte `offset` on. */
+typedef struct HurrayPlacement {
+    uint32_t segment;
+    uint64_t offset; /* a multiple of the alignment in the descriptor's buffer table */
+} HurrayPlacement;
+
+#define HURRAY_CAPSULE_IMMUTABLE \
+    0x1u /* not even the producer can change a byte any more; so too where there is no byte */
+#define HURRAY_CAPSULE_UNSEALED \
+    0x2u /* some of it is memory without seals, a dma-buf: others may write while it is read */
 #define HURRAY_CAPSULE_RETIRED 0x4u   /* can't be attached any more, is still held */
 #define HURRAY_CAPSULE_LINGERING 0x8u /* outlives its producer */
 #define HURRAY_CAPSULE_ONCE 0x10u /* is not attached but taken, by one: queued without a lease, taken once RETIRED */
@@ -78,11 +91,11 @@ typedef struct HurrayCapsuleInfo {
     uint32_t struct_size; /* in: sizeof(HurrayCapsuleInfo) as the caller knows it */
     uint32_t flags;       /* HURRAY_CAPSULE_* */
     HurrayCapsuleId capsule;
-    HurrayAccess access;
-    uint64_t version;   /* of its name; rises with each publish, with gaps. 0 from publish: staged in its group */
-    uint64_t byte_size; /* of its buffers together */
-    uint64_t leases;    /* open ones, when the daemon answered; 0 from publish and attach */
-    const char *name;   /* "" if it has none; null from publish and published */
+    HurrayAccess access; /* from publish and published as it was asked for, so is_set is 0 if it was not */
+    uint64_t version;    /* of its name; rises with each publish, with gaps. 0 from publish: staged in its group */
+    uint64_t byte_size;  /* of its buffers together */
+    uint64_t leases;     /* open ones, when the daemon answered; 0 from publish and attach */
+    const char *name;    /* "" if it has none; null from publish and published */
     const uint8_t *descriptor; /* encoded; null from publish and published */
     uint64_t descriptor_len;
     int32_t pid;       /* of the producer's process, from hurray_client_list; else 0 */
@@ -109,7 +122,10 @@ typedef enum HurrayEventKind {
     HURRAY_EVENT_GAP = 12            /* events were left out, since too many waited to be told: list anew */
 } HurrayEventKind;
 
-#define HURRAY_EVENT_FLAG_REUSABLE 0x1u /* ENDED: nobody can be reading the memory any more */
+/* ENDED: nobody can be reading the memory any more, so it may be written again. Never of an immutable capsule. */
+#define HURRAY_EVENT_FLAG_REUSABLE 0x1u
+#define HURRAY_EVENT_FLAG_AWAY \
+    0x2u /* CONNECTION, with HURRAY_ERR_CONNECTION_LOST: the daemon is away, the client tries to reach it again */
 
 typedef struct HurrayEvent {
     uint32_t struct_size;
@@ -133,6 +149,7 @@ typedef int32_t (*HurrayListFn)(const HurrayCapsuleInfo *capsule, void *context)
 /* Callbacks run in hurray_client_dispatch only. Nothing is read of the connection then but in that and in other calls: a client
  * that makes none for seconds, while events for it pile up, holds others up, and the daemon cuts it. */
 #define HURRAY_CONNECT_DISPATCH_BY_CALLER 0x1u
+#define HURRAY_CONNECT_NO_RECONNECT 0x2u /* the end of the connection is final */
 
 typedef struct HurrayConnectOptions {
     uint32_t struct_size;
@@ -141,11 +158,24 @@ typedef struct HurrayConnectOptions {
     const char *client_name; /* a label for people, up to 64 bytes; null: the program's name */
     int64_t timeout_ms;   /* C2: how long to keep trying while nobody listens, and to wait for the daemon's answer once
                                 somebody does. Default 0: one try, and 5 s for the answer */
-    int64_t reconnect_ms; /* not supported yet: must be 0 */
+    int64_t reconnect_ms; /* for how long to try, each time that the daemon goes away. Default 0, and -1: for ever */
     HurrayEventFn on_event;          /* may be null */
     HurrayInterruptedFn interrupted; /* may be null */
     void *context;                   /* of both */
 } HurrayConnectOptions;
+
+/* When the daemon goes away (its death, an upgrade), the client tries to reach it again, with pauses of up to a second, and brings back what it
+ * had: capsules under their versions, leases, watches (those get one GAP, and the differences). The program is told by two CONNECTION events:
+ * HURRAY_ERR_CONNECTION_LOST with HURRAY_EVENT_FLAG_AWAY, then HURRAY_OK. In between:
+ *
+ * - what is mapped stays readable and is still held, releases are told later, memory can be allocated and written;
+ * - an attach that may wait goes on waiting within its timeout; a publish that was under way is repeated until it is answered, one that
+ *   begins waits for as long as its timeout_ms says; a withdrawal of an own capsule takes effect when the daemon is back;
+ * - all else fails with HURRAY_ERR_CONNECTION_LOST, a group that is open is gone, what was staged in it ends.
+ *
+ * If reconnect_ms passes, or with HURRAY_CONNECT_NO_RECONNECT, the end is final: a CONNECTION event without that flag, ENDED of each capsule (not
+ * reusable), HURRAY_ERR_CONNECTION_LOST from each call and each lease's state. If the daemon was there all the time and has cut this client off,
+ * its leases are lost and its capsules have ended, but it can go on with new ones. */
 
 /* Connects to the daemon and agrees on a protocol version.
  *
@@ -170,8 +200,8 @@ HURRAY_API HurrayStatus hurray_client_close(HurrayClient *client);
  * none of them runs after it has returned. `*client` may be null. */
 HURRAY_API HurrayStatus hurray_client_destroy(HurrayClient **client);
 
-/* A descriptor to poll for readability: hurray_client_dispatch has work. Borrowed. DISPATCH_BY_CALLER clients only, else
- * HURRAY_ERR_UNSUPPORTED. */
+/* A descriptor to poll for readability: hurray_client_dispatch has work, or would fail at once (so it stays readable when the client
+ * was closed or has lost its connection). Borrowed. DISPATCH_BY_CALLER clients only, else HURRAY_ERR_UNSUPPORTED. */
 HURRAY_API HurrayStatus hurray_client_poll_fd(HurrayClient *client, int32_t *out);
 
 /* Waits for events (C2) and runs their callbacks on this thread. HURRAY_OK if at least one callback ran;
@@ -184,7 +214,8 @@ HURRAY_API HurrayStatus hurray_client_dispatch(HurrayClient *client, int64_t tim
  *
  * uses     what each thing amounts to, for this user (root: every user): name, uid, used, limit (0: none)
  * writing  segments that are reserved and not published yet: uid, pid, bytes, age_ms
- * client   capsules, their bytes, leases, and "memory", what was allocated here: segments, bytes (in use and waiting to be
+ * client   capsules, their bytes, leases; "connection": state ("up", or "away": then uses and writing are empty, daemon_version is "") and reconnects,
+ *          how often it was made anew; and "memory", what was allocated here: segments, bytes (in use and waiting to be
  *          used again); idle_segments, idle_bytes (of those, waiting) and their limits idle_segments_limit, idle_bytes_limit, idle_ms_limit;
  *          arenas, arena_bytes (segments that small buffers share), arena_live_bytes (in use), arena_retired_bytes (never used again, since a
  *          lease was lost); segments_made, blocks_reused (since the client connected); and "mappings", what was attached: segments,
@@ -194,7 +225,9 @@ HURRAY_API HurrayStatus hurray_client_status_json(HurrayClient *client, char *ou
 
 /* ---- Producing -------------------------------------------------------------------------------------------------- */
 
-#define HURRAY_ALLOCATE_IMMUTABLE 0x1u /* not supported yet */
+/* Publishing it makes it immutable: nobody, this program neither, can change a byte of it after that. It has a segment of its own,
+ * which is never used again: for what is read long and by many, such as a model, not for a steady loop. */
+#define HURRAY_ALLOCATE_IMMUTABLE 0x1u
 /* The buffers need not be zero: they may hold what this client published in that memory before, to the same readers. For
  * who writes every byte anyway: clearing what is used again costs as much as writing it once. */
 #define HURRAY_ALLOCATE_UNINITIALIZED 0x2u
@@ -202,11 +235,14 @@ HURRAY_API HurrayStatus hurray_client_status_json(HurrayClient *client, char *ou
 typedef struct HurrayAllocateOptions {
     uint32_t struct_size;
     uint32_t flags;
-    HurrayAccess access; /* not supported yet: is_set must be 0 */
+    HurrayAccess access; /* of the capsule that it is for */
 } HurrayAllocateOptions;
 
 /* Gives `count` (1 to 255) zeroed, writable buffers in one sealed shared-memory segment. Buffer 0 starts at a multiple of
  * 4096, the others of 64. A size may be 0. The pages are reserved at once, so writing them can't fail later.
+ *
+ * Memory is for one access, since whoever has mapped it sees what is written there later: it is used again for capsules of the very
+ * same access alone.
  *
  * Memory of capsules that have ended is used again if nobody can be reading it any more (HURRAY_EVENT_FLAG_REUSABLE), and no list of
  * hurray_allocation_buffers shows it: then no system call is made and no page is touched for the first time. What no buffer covers is zero
@@ -233,6 +269,9 @@ HURRAY_API HurrayStatus hurray_allocation_data(const HurrayAllocation *allocatio
  * after the allocation was destroyed or its capsule ended. (A language binding hangs its views on it.) */
 HURRAY_API HurrayStatus hurray_allocation_buffers(const HurrayAllocation *allocation, HurrayBufferList **out);
 
+/* Whether the allocation may still be written: 0 once a publish has made it immutable, even if the daemon then refused it. */
+HURRAY_API HurrayStatus hurray_allocation_is_writable(const HurrayAllocation *allocation, uint8_t *out);
+
 /* Gives an unpublished allocation's memory back at once (to the client's own use if it was published before), unless a list of hurray_allocation_buffers still holds it.
  * `*allocation` may be null. */
 HURRAY_API HurrayStatus hurray_allocation_destroy(HurrayAllocation **allocation);
@@ -241,17 +280,19 @@ HURRAY_API HurrayStatus hurray_allocation_destroy(HurrayAllocation **allocation)
 #define HURRAY_PUBLISH_TELL_OPENED 0x2u /* LEASE_OPENED events too */
 #define HURRAY_PUBLISH_ONCE 0x4u        /* it queues behind its name, to be taken by one; see below */
 #define HURRAY_PUBLISH_LINGER 0x8u      /* not supported yet */
+#define HURRAY_PUBLISH_IMMUTABLE 0x10u  /* publish_list, with COPY: the copy is immutable */
 
 typedef struct HurrayPublishOptions {
     uint32_t struct_size;
     uint32_t flags;
-    HurrayAccess access; /* not supported yet: is_set must be 0 */
-    uint64_t
-        retain; /* versions of the name that stay attachable, this one included: 1 to 4096; 0: 1, so it replaces all */
+    HurrayAccess access;    /* of an allocation what it was allocated for, or not set: then it is that */
+    uint64_t retain;        /* versions of the name that stay attachable, this one included: 1 to 4096; 0: 1 */
     uint64_t group;         /* of hurray_client_group_begin: there with all of the group, or never. 0: at once */
     int64_t linger_ms;      /* not supported yet: must be 0 */
     HurrayEventFn on_event; /* events of this capsule; may be null */
     void *context;
+    int64_t
+        timeout_ms; /* C2: how long to wait while the daemon is away. Default 0: HURRAY_ERR_CONNECTION_LOST at once */
 } HurrayPublishOptions;
 
 /* Publishes an allocation under `name`, without a copy: buffer i of the allocation is entry i of the descriptor's buffer
@@ -270,8 +311,16 @@ typedef struct HurrayPublishOptions {
  * queued again in front (LEASE_LOST or _RELEASED); the third time it ends, LEASE_LOST. What nobody has taken ends with this client.
  * While anything of a name lives, it is either such a queue or has versions that are attached.
  *
+ * An allocation with HURRAY_ALLOCATE_IMMUTABLE is sealed just before it is sent. Pointers into it stay valid, for reading; a write
+ * through them is a SIGSEGV. If the daemon then refuses, it may be published again, under another name for one, but not be written
+ * (hurray_allocation_is_writable). The kernel does not seal what somebody else can write to: while a forked child has it mapped, or its
+ * pages are pinned for a device, publishing is HURRAY_ERR_INVALID_ARGUMENT and says so, and the allocation is as it was.
+ *
  * HURRAY_ERR_ALREADY_EXISTS                the name belongs to another user or is of the other kind (ONCE or not), or the group
  *                                          has a member of that name
+ * HURRAY_ERR_NOT_PERMITTED                 the name is held by a capsule that may be read but not replaced; or the group of the access is not
+ *                                          one of the publisher's
+ * HURRAY_ERR_INVALID_ARGUMENT              also: the memory was allocated for another access
  * HURRAY_ERR_NOT_FOUND                     the group is not open
  * HURRAY_ERR_INVALID_LAYOUT, _INVALID_TYPE, _INVALID_MAGIC, ...  the descriptor (see hurray_descriptor_validate_sharing)
  * HURRAY_ERR_UNSUPPORTED                   an option, or memory of a kind, that is not supported yet
@@ -289,6 +338,34 @@ HURRAY_API HurrayStatus hurray_client_publish(HurrayClient *client, const char *
 HURRAY_API HurrayStatus hurray_client_publish_list(HurrayClient *client, const char *name, const uint8_t *descriptor,
                                                    uint64_t descriptor_len, const HurrayBufferList *buffers,
                                                    const HurrayPublishOptions *options, HurrayCapsuleInfo *out);
+
+/* Publishes memory that the caller has made itself, without a copy: `count` (up to 253) memfds or dma-bufs, in which the buffers lie
+ * where `placements` says, one entry for each of the descriptor's table. Null: buffer i begins fds[i].
+ *
+ * What each descriptor is, the library finds out by itself:
+ *   a memfd with the seals SHRINK, GROW, FUTURE_WRITE and SEAL   is reusable. Map it before it is sealed. Nobody may write to it
+ *                    until HURRAY_EVENT_ENDED comes with REUSABLE; without that flag never again
+ *   a memfd with the seals SHRINK, GROW, WRITE and SEAL          is immutable
+ *   a dma-buf        has no seals, so it goes only to consumers that say HURRAY_ATTACH_ALLOW_UNSEALED. Whoever writes it for a
+ *                    device must be done, and its caches in order (DMA_BUF_IOCTL_SYNC): hurrayd and this library do neither
+ * F_SEAL_EXEC may come on top. All pages of a memfd must be reserved (fallocate): a sparse one would make its readers pay, or die.
+ * Anything else, an unsealed memfd or a file, can be cut short or rewritten under a reader, and is refused.
+ *
+ * `options->access` is the capsule's; a file has one access for as long as a capsule lies in it, and is one user's.
+ *
+ * The descriptors stay the caller's and may be closed at once. The whole file counts against the user's bytes, once however many
+ * capsules of this client lie in it at a time, and consumers can read all of it. While some do, it is one segment: it is sent once,
+ * and who keeps mappings maps it once.
+ *
+ * HURRAY_ERR_INVALID_ARGUMENT  a descriptor (the message names it and says which seals are missing, that it is sparse, or what it is
+ *                              instead of a memfd), or a placement: out of its file, misaligned, overlapping; or a file without a buffer
+ * HURRAY_ERR_CONNECTION_LOST, HURRAY_ERR_CLOSED  it may have been published and read: don't write to it again
+ * and as hurray_client_publish does.
+ */
+HURRAY_API HurrayStatus hurray_client_publish_fds(HurrayClient *client, const char *name, const uint8_t *descriptor,
+                                                  uint64_t descriptor_len, const int32_t *fds, uint32_t count,
+                                                  const HurrayPlacement *placements,
+                                                  const HurrayPublishOptions *options, HurrayCapsuleInfo *out);
 
 /* One of several things to publish, for hurray_client_publish_many. */
 typedef struct HurrayPublishItem {
@@ -332,6 +409,7 @@ HURRAY_API HurrayStatus hurray_client_group_begin(HurrayClient *client, uint64_t
  * it has ended, one way or the other, and so have its capsules.
  *
  * HURRAY_ERR_ALREADY_EXISTS  the name of a member, which the message tells, belongs to another user by now
+ * HURRAY_ERR_NOT_PERMITTED   the name of a member is held by a capsule that may not be replaced
  * HURRAY_ERR_NOT_FOUND       no such group is open
  */
 HURRAY_API HurrayStatus hurray_client_group_end(HurrayClient *client, uint64_t group, uint8_t commit);
@@ -347,9 +425,11 @@ HURRAY_API HurrayStatus hurray_client_withdraw(HurrayClient *client, const Hurra
 
 /* ---- Consuming -------------------------------------------------------------------------------------------------- */
 
-#define HURRAY_ATTACH_IMMUTABLE_ONLY 0x1u /* not supported yet */
+/* What memory a capsule lies in does not decide which version is attached. If that one is of a kind that is not wanted, the attach is
+ * HURRAY_ERR_UNSUPPORTED, at once or, if it waits, as soon as that version comes; it does not wait for a better one. */
+#define HURRAY_ATTACH_IMMUTABLE_ONLY 0x1u /* only what nobody can change any more, its producer neither */
 #define HURRAY_ATTACH_TAKE 0x2u           /* of what was published ONCE: the oldest, for this client alone */
-#define HURRAY_ATTACH_ALLOW_UNSEALED 0x4u /* not supported yet */
+#define HURRAY_ATTACH_ALLOW_UNSEALED 0x4u /* also what others may write to while it is read (HURRAY_CAPSULE_UNSEALED) */
 
 /* Memory that is mapped for the first time comes as it is read, some pages at a time, or all at once before attach returns. */
 #define HURRAY_POPULATE_AUTO 0u /* what is measured to be faster: as it is read, for every size */
@@ -384,8 +464,8 @@ typedef struct HurrayAttachOptions {
  * HURRAY_ERR_TIMED_OUT    nor within the timeout
  * HURRAY_ERR_CLOSED       the client was closed meanwhile
  * HURRAY_ERR_LIMIT        descriptors or mappings of this process; nothing is left behind, so try again later
- * HURRAY_ERR_UNSUPPORTED  an option, or memory of a kind, that this library can't use yet; TAKE of what was not published ONCE, or
- *                         no TAKE of what was
+ * HURRAY_ERR_UNSUPPORTED  the capsule's memory is of a kind that `flags` does not allow; TAKE of what was not published ONCE, or no
+ *                         TAKE of what was; or an option, or memory of a kind, that this library can't use yet
  */
 HURRAY_API HurrayStatus hurray_client_attach(HurrayClient *client, const HurrayAttachOptions *options,
                                              HurrayBufferList **buffers, HurrayTensorContext **context,

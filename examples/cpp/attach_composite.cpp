@@ -20,18 +20,21 @@ std::optional<std::vector<hurray::Tensor>> attach_weights(hurray::Client& client
     parts.push_back(client.attach("weights", {.timeout = 5s}));
     const hurray::Descriptor head(parts[0].info().descriptor);
     hurray::CompositeSet set(head);
+    std::vector<hurray::AttachItem> members;
     for (std::uint32_t i = 0; i < head.composite_head().member_count; ++i) {
-        try {
-            // Versions of one group follow each other, in the order in which its members were published.
-            const std::uint64_t version = parts[0].info().version + 1 + i;
-            parts.push_back(client.attach("weights/" + std::to_string(i), {.version = version}));
-        } catch (const hurray::StatusError& error) {
-            if (error.status() == HURRAY_ERR_NOT_FOUND) {
-                return std::nullopt;
-            }
-            throw;
+        // Versions of one group follow each other, in the order in which its members were published.
+        members.push_back({"weights/" + std::to_string(i), {.version = parts[0].info().version + 1 + i}});
+    }
+    try {
+        for (hurray::Tensor& member : client.attach_many(members)) {
+            set.add(hurray::Descriptor(member.info().descriptor));
+            parts.push_back(std::move(member));
         }
-        set.add(hurray::Descriptor(parts.back().info().descriptor));
+    } catch (const hurray::StatusError& error) {
+        if (error.status() == HURRAY_ERR_NOT_FOUND) {
+            return std::nullopt;
+        }
+        throw;
     }
     set.finish();
     return parts;

@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -54,6 +53,7 @@ void encode(const Packet& packet, PacketBuffer& out);
 /// The same behind what `out` holds already, of a request in its parts.
 void append(std::uint64_t request_id, std::optional<std::uint64_t> timeout_ms, const RequestMessage& message,
             PacketBuffer& out);
+void append(const Packet& packet, PacketBuffer& out);
 /// The same where it is not done again and again.
 [[nodiscard]] std::string encoded(const Request& request);
 [[nodiscard]] std::string encoded(const Packet& packet);

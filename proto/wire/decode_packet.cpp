@@ -238,6 +238,12 @@ Result<Info> read_info(std::string_view part, std::size_t index) {
             case bytes(pb::Info::kDescriptorFieldNumber):
                 descriptor = read_bytes(in);
                 break;
+            case varint(pb::Info::kImmutableFieldNumber):
+                out.immutable = read_bool(in);
+                break;
+            case varint(pb::Info::kUnsealedFieldNumber):
+                out.unsealed = read_bool(in);
+                break;
             case varint(pb::Info::kOnceFieldNumber):
                 out.once = read_bool(in);
                 break;

@@ -2,6 +2,7 @@
 #include <optional>
 #include <utility>
 
+#include "proto/wire/access.hpp"
 #include "proto/wire/codec.hpp"
 #include "proto/wire/names.hpp"
 #include "proto/wire/parts.hpp"
@@ -69,17 +70,6 @@ Result<RequestMessage> read_hello(std::string_view message) {
     return out;
 }
 
-/// Fields of a publish that are not built yet, in the order in which one of them is named.
-struct PublishNotYet {
-    bool access = false;
-    bool linger = false;
-
-    /// The first one that is set; empty: none.
-    [[nodiscard]] std::string_view first() const {
-        return access ? "publish.access" : linger ? "publish.linger_ms" : std::string_view();
-    }
-};
-
 /// What goes with the version of a capsule that a former life of the daemon had.
 Result<void> check_offered_again(const Publish& publish) {
     if (publish.version > kMaxVersion) {
@@ -127,7 +117,7 @@ Result<RequestMessage> read_publish(std::string_view message, std::size_t fd_cou
     Parts placement_parts;
     std::optional<std::string_view> taken_by;
     std::uint64_t retain = 0;
-    PublishNotYet not_built;
+    bool lingers = false;
     Publish out;
     for (Reader in = reader(message); in.next();) {
         switch (in.tag_and_type()) {
@@ -147,8 +137,7 @@ Result<RequestMessage> read_publish(std::string_view message, std::size_t fd_cou
                 placement_parts.push_back(read_bytes(in));
                 break;
             case bytes(pb::Publish::kAccessFieldNumber):
-                not_built.access = true;
-                in.skip();
+                out.access = read_access(read_bytes(in));
                 break;
             case varint(pb::Publish::kRetainFieldNumber):
                 retain = in.get_uint64();
@@ -157,7 +146,7 @@ Result<RequestMessage> read_publish(std::string_view message, std::size_t fd_cou
                 out.once = read_bool(in);
                 break;
             case varint(pb::Publish::kLingerMsFieldNumber):
-                not_built.linger = true;
+                lingers = true;
                 in.skip();
                 break;
             case varint(pb::Publish::kGroupFieldNumber):
@@ -186,11 +175,16 @@ Result<RequestMessage> read_publish(std::string_view message, std::size_t fd_cou
         return pass_on(checked_name);
     }
     out.name = std::move(*checked_name);
-    if (const std::string_view field = not_built.first(); !field.empty()) {
-        return not_yet({field});
+    if (lingers) {
+        return not_yet({"publish.linger_ms"});
     }
     if (auto checked = set_retain(out, retain); !checked) {
         return pass_on(checked);
+    }
+    if (out.access) {
+        if (auto checked = check_mode(out.access->mode, "publish.access.mode"); !checked) {
+            return pass_on(checked);
+        }
     }
     if (taken_by) {
         auto lease = read_lease_id(*taken_by, {"publish.taken_by.session_hash"});
@@ -216,7 +210,7 @@ Result<RequestMessage> read_publish(std::string_view message, std::size_t fd_cou
     }
     out.segments = std::move(*segments);
     for (std::size_t i = 0; i < out.segments.size(); ++i) {
-        if (out.segments[i].memory != Memory::Reusable) {
+        if (out.segments[i].memory > Memory::Dmabuf) {  // of GPUs
             return not_yet({kSegments, i, ".memory"});
         }
         if (out.version != 0 && !out.segments[i].carries_fd) {
@@ -241,8 +235,6 @@ Result<RequestMessage> read_attach(std::string_view message) {
     std::optional<std::string_view> capsule;
     std::uint64_t version = 0;
     std::uint64_t newer_than = 0;
-    bool immutable_only = false;
-    bool allow_unsealed = false;
     for (Reader in = reader(message); in.next();) {
         switch (in.tag_and_type()) {
             case varint(pb::Attach::kLeaseFieldNumber):
@@ -266,10 +258,10 @@ Result<RequestMessage> read_attach(std::string_view message) {
                 out.last_seen = in.get_uint64();
                 break;
             case varint(pb::Attach::kImmutableOnlyFieldNumber):
-                immutable_only = read_bool(in);
+                out.immutable_only = read_bool(in);
                 break;
             case varint(pb::Attach::kAllowUnsealedFieldNumber):
-                allow_unsealed = read_bool(in);
+                out.allow_unsealed = read_bool(in);
                 break;
             case varint(pb::Attach::kTakeFieldNumber):
                 out.take = read_bool(in);
@@ -305,12 +297,6 @@ Result<RequestMessage> read_attach(std::string_view message) {
     } else if (newer_than != 0) {
         out.which = Which::NewerThan;
         out.version = newer_than;
-    }
-    if (immutable_only) {
-        return not_yet({"attach.immutable_only"});
-    }
-    if (allow_unsealed) {
-        return not_yet({"attach.allow_unsealed"});
     }
     if (out.take && (out.which != Which::Latest || out.last_seen != 0)) {
         return invalid({"attach.take"},

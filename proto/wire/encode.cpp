@@ -101,6 +101,9 @@ void write(const Publish& in, Writer& out) {
     put_bytes(out, pb::Publish::kDescriptorFieldNumber, in.descriptor);
     put_segments(out, pb::Publish::kSegmentsFieldNumber, in.segments);
     put_placements(out, pb::Publish::kPlacementsFieldNumber, in.placements);
+    if (in.access) {
+        put_access(out, pb::Publish::kAccessFieldNumber, *in.access);
+    }
     if (in.retain != 1) {
         put(out, pb::Publish::kRetainFieldNumber, in.retain);
     }
@@ -131,6 +134,8 @@ void write(const Attach& in, Writer& out) {
             break;
     }
     put(out, pb::Attach::kLastSeenFieldNumber, in.last_seen);
+    put(out, pb::Attach::kImmutableOnlyFieldNumber, in.immutable_only ? 1 : 0);
+    put(out, pb::Attach::kAllowUnsealedFieldNumber, in.allow_unsealed ? 1 : 0);
     put(out, pb::Attach::kTakeFieldNumber, in.take ? 1 : 0);
 }
 
@@ -248,6 +253,8 @@ void write(const ListReply& in, Writer& out) {
             part.add_int32(static_cast<Tag>(pb::Info::kPidFieldNumber), info.pid);
         }
         put_bytes(part, pb::Info::kDescriptorFieldNumber, info.descriptor);
+        put(part, pb::Info::kImmutableFieldNumber, info.immutable ? 1 : 0);
+        put(part, pb::Info::kUnsealedFieldNumber, info.unsealed ? 1 : 0);
         put(part, pb::Info::kOnceFieldNumber, info.once ? 1 : 0);
     }
     put_bytes(out, pb::ListReply::kCursorFieldNumber, in.cursor);
@@ -374,11 +381,15 @@ void encode(const Request& request, PacketBuffer& out) {
     append(request.request_id, request.timeout_ms, request.message, out);
 }
 
-void encode(const Packet& packet, PacketBuffer& out) {
-    out.clear();
+void append(const Packet& packet, PacketBuffer& out) {
     Writer writer(out);
     put(writer, pb::Packet::kRequestIdFieldNumber, packet.request_id);
     put_message(writer, kPacketFields[packet.message.index()], packet.message, out);
+}
+
+void encode(const Packet& packet, PacketBuffer& out) {
+    out.clear();
+    append(packet, out);
 }
 
 std::string encoded(const Request& request) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <compare>
 #include <cstdint>
@@ -67,11 +68,16 @@ struct LeaseId {
     friend auto operator<=>(const LeaseId&, const LeaseId&) = default;
 };
 
+/// Who may do what with a capsule, as of a file. See proto/wire/access.hpp.
 struct Access {
     std::uint32_t gid = 0;
     std::uint32_t mode = 0;
-    friend bool operator==(const Access&, const Access&) = default;
+    friend auto operator<=>(const Access&, const Access&) = default;
 };
+/// Of a publish: the group that the publisher had when it connected. The number that no group has.
+inline constexpr std::uint32_t kOwnGroup = 0xffff'ffff;
+/// The bits of a mode that mean something: read and write, of the user, the group and others.
+inline constexpr std::uint32_t kAccessBits = 0666;
 
 enum class Memory : std::uint8_t { Reusable = 1, Immutable = 2, Dmabuf = 3, GpuLegacy = 4, GpuVmm = 5, GpuPool = 6 };
 
@@ -83,6 +89,18 @@ struct Segment {
     std::uint64_t reservation = 0;
     friend bool operator==(const Segment&, const Segment&) = default;
 };
+
+/// Whether nobody can ever change a byte of a capsule in these segments; so it is where there is no byte.
+[[nodiscard]] inline bool is_immutable(const std::vector<Segment>& segments) noexcept {
+    return std::all_of(segments.begin(), segments.end(),
+                       [](const Segment& segment) { return segment.memory == Memory::Immutable; });
+}
+
+/// Whether some of it is memory that has no seals: whoever has its descriptor may write to it.
+[[nodiscard]] inline bool is_unsealed(const std::vector<Segment>& segments) noexcept {
+    return std::any_of(segments.begin(), segments.end(),
+                       [](const Segment& segment) { return segment.memory == Memory::Dmabuf; });
+}
 
 /// Unlike all else here not checked by the codec: whether it counts at all, the descriptor says. See
 /// check_placements().
@@ -101,9 +119,11 @@ struct Info {
     Access access;
     bool retired = false;
     bool lingering = false;
-    bool once = false;
     std::int32_t pid = 0;
     std::string descriptor;
+    bool immutable = false;
+    bool unsealed = false;
+    bool once = false;
 };
 
 struct Use {
@@ -137,11 +157,12 @@ struct Publish {
     std::string descriptor;
     std::vector<Segment> segments;
     std::vector<Placement> placements;
-    std::uint64_t group = 0;    ///< 0: none
-    std::uint64_t version = 0;  ///< of a capsule that a former life of the daemon had; 0: it is new
-    std::uint32_t retain = 1;   ///< versions of its name that can be attached, this one included
-    bool once = false;          ///< it is not attached but taken, by one
-    bool retired = false;       ///< of a capsule of a former life
+    std::optional<Access> access;  ///< none: as the daemon has it
+    std::uint64_t group = 0;       ///< 0: none
+    std::uint64_t version = 0;     ///< of a capsule that a former life of the daemon had; 0: it is new
+    std::uint32_t retain = 1;      ///< versions of its name that can be attached, this one included
+    bool once = false;             ///< it is not attached but taken, by one
+    bool retired = false;          ///< of a capsule of a former life
     LeaseId taken_by{};  ///< of such a one that was published `once`: the lease that took it; its `lease` 0: none did
 };
 
@@ -154,6 +175,8 @@ struct Attach {
     Which which = Which::Latest;
     std::uint64_t version = 0;  ///< of Exactly and NewerThan: above 0, else it travels as Latest
     std::uint64_t last_seen = 0;
+    bool immutable_only = false;
+    bool allow_unsealed = false;
     bool take = false;  ///< then `which` is Latest, and nothing was seen
 };
 

@@ -317,8 +317,9 @@ Result<SentRun> send_packets(int socket, std::span<const Parcel> packets) {
             if (lent + needed > control.size()) {
                 break;
             }
-            parts.at(length) = {const_cast<std::byte*>(packet.bytes.data()),  // NOLINT(cppcoreguidelines-pro-type-const-cast)
-                                packet.bytes.size()};
+            parts.at(length) = {
+                const_cast<std::byte*>(packet.bytes.data()),  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+                packet.bytes.size()};
             messages.at(length) = {};
             messages.at(length).msg_hdr.msg_iov = &parts.at(length);
             messages.at(length).msg_hdr.msg_iovlen = 1;

@@ -4,6 +4,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <iterator>
 #include <string>
 #include <utility>
@@ -11,6 +12,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "libhurray/base/checked_math.hpp"
@@ -25,10 +27,18 @@
 namespace hurray::wire {
 namespace {
 
-constexpr int kReusableSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL;
-constexpr int kImmutableSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL;
-/// Seals that take nothing from anybody's promise.
-constexpr int kHarmlessSeals = F_SEAL_EXEC;
+/// The seals of one kind of memory: all of `needed`, and nothing else but what is `harmless`, since it breaks nobody's promise.
+struct SealRule {
+    int needed;
+    int harmless;
+};
+constexpr SealRule kReusable{F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL, F_SEAL_EXEC};
+/// FUTURE_WRITE forbids nothing that WRITE does not; the kernel adds it where EXEC is added to an executable memfd.
+constexpr SealRule kImmutable{F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL,
+                              F_SEAL_EXEC | F_SEAL_FUTURE_WRITE};
+
+/// What fstatfs says of a dma-buf: "DMAB".
+constexpr auto kDmabufMagic = 0x444d4142;
 
 tl::unexpected<Error> refuse(std::string_view field, std::string message) {
     return fail_field(Errc::InvalidArgument, std::string(field), std::move(message));
@@ -61,6 +71,20 @@ std::string seal_names(int seals) {
     return names.empty() ? "no seals" : names;
 }
 
+/// "the memfd has SHRINK|GROW where SHRINK|GROW|WRITE|SEAL are needed: WRITE|SEAL missing"
+std::string misfit(int seals, const SealRule& rule) {
+    std::string message = "the memfd has " + seal_names(seals) + " where " + seal_names(rule.needed) + " are needed";
+    const int missing = rule.needed & ~seals;
+    const int surplus = seals & ~(rule.needed | rule.harmless);
+    if (missing != 0) {
+        message += ": " + seal_names(missing) + " missing";
+    }
+    if (surplus != 0) {
+        message += (missing != 0 ? ", " : ": ") + seal_names(surplus) + " must not be there";
+    }
+    return message;
+}
+
 /// What a descriptor without seals is, in words.
 ///
 /// Not fstat(): a hostile peer may send a file of its own FUSE file system, and fstat() waits for that file system's
@@ -91,18 +115,90 @@ std::string kind_without_seals(int fd) {
     return "something else";
 }
 
+tl::unexpected<Error> refuse_os(const Path& field, int os_error, std::string message) {
+    return fail(Error{
+        .code = Errc::InvalidArgument, .message = std::move(message), .field = field.text(), .os_error = os_error});
+}
+
+/// Whether `fd` is a dma-buf.
+///
+/// The kernel's fdinfo of a dma-buf names its exporter, and no other file's does. It asks nobody, as above; fstatfs, which would
+/// ask the file system of a FUSE file, is called for what passes only.
+bool is_dmabuf(int fd) {
+    std::ifstream fdinfo("/proc/self/fdinfo/" + std::to_string(fd));
+    bool names_exporter = false;
+    for (std::string line; !names_exporter && std::getline(fdinfo, line);) {
+        names_exporter = line.starts_with("exp_name:");
+    }
+    struct statfs system{};
+    return names_exporter && ::fstatfs(fd, &system) == 0 && system.f_type == kDmabufMagic;
+}
+
+tl::unexpected<Error> without_seals(int fd, int os_error, const Path& field) {
+    if (os_error == EINVAL) {
+        return refuse_os(field, os_error, "the descriptor is not a memfd but " + kind_without_seals(fd));
+    }
+    if (os_error == EBADF) {
+        return refuse_os(field, os_error,
+                         "the descriptor is closed or was opened with O_PATH: it gives no access to memory");
+    }
+    return refuse_os(field, os_error, std::string("reading the seals: ") + std::strerror(os_error));
+}
+
+tl::unexpected<Error> never_sealed(const Path& field) {
+    return refuse(field.text(),
+                  "the descriptor can't have seals: a file in tmpfs, or a memfd made without MFD_ALLOW_SEALING");
+}
+
+tl::unexpected<Error> wrong_size(const Path& field, const char* what, std::uint64_t size, std::uint64_t said) {
+    return refuse(field.with_tail(".size").text(), std::string("the ") + what + " has " + std::to_string(size) +
+                                                       " bytes, the message says " + std::to_string(said));
+}
+
+/// Refuses a descriptor that was opened for writing only: nobody could map it to read.
+Result<void> check_readable(int fd, const Path& field) {
+    if ((::fcntl(fd, F_GETFL) & O_ACCMODE) == O_WRONLY) {
+        return refuse(field.text(), "the descriptor was opened for writing only, so nobody could map it to read");
+    }
+    return {};
+}
+
+Result<FileIdentity> check_dmabuf(int fd, const Segment& segment, const Path& field) {
+    if (!is_dmabuf(fd)) {
+        return ::fcntl(fd, F_GET_SEALS) >= 0
+                   ? refuse(field.text(), "the descriptor is not a dma-buf but a memfd or a file in tmpfs")
+                   : refuse(field.text(), "the descriptor is not a dma-buf but " + kind_without_seals(fd));
+    }
+    if (auto readable = check_readable(fd, field); !readable) {
+        return fail(std::move(readable.error()));
+    }
+    struct stat status{};
+    const off_t size = ::lseek(fd, 0, SEEK_END);  // it says nothing in fstat, and its size never changes
+    if (size < 0 || ::fstat(fd, &status) != 0) {
+        const int error = errno;
+        return refuse_os(field, error, std::string("asking the dma-buf for its size: ") + std::strerror(error));
+    }
+    if (static_cast<std::uint64_t>(size) != segment.size) {
+        return wrong_size(field, "dma-buf", static_cast<std::uint64_t>(size), segment.size);
+    }
+    return FileIdentity{status.st_dev, status.st_ino};
+}
+
 }  // namespace
 
 Result<FileIdentity> check_segment(int fd, const Segment& segment, const Path& field) {
-    int wanted = 0;
+    if (segment.size == 0) {
+        return refuse(field.with_tail(".size").text(), "a segment of 0 bytes: empty buffers need no segment");
+    }
+    SealRule rule = kReusable;
     switch (segment.memory) {
         case Memory::Reusable:
-            wanted = kReusableSeals;
             break;
         case Memory::Immutable:
-            wanted = kImmutableSeals;
+            rule = kImmutable;
             break;
         case Memory::Dmabuf:
+            return check_dmabuf(fd, segment, field);
         case Memory::GpuLegacy:
         case Memory::GpuVmm:
         case Memory::GpuPool:
@@ -113,49 +209,33 @@ Result<FileIdentity> check_segment(int fd, const Segment& segment, const Path& f
             return refuse(field.with_tail(".memory").text(),
                           "memory of kind " + std::to_string(static_cast<int>(segment.memory)) + " is not known");
     }
-    if (segment.size == 0) {
-        return refuse(field.with_tail(".size").text(), "a segment of 0 bytes: empty buffers need no segment");
-    }
 
     // Seals first: what is read after them can't change any more.
     const int seals = ::fcntl(fd, F_GET_SEALS);
     if (seals < 0) {
-        const int error = errno;
-        std::string message;
-        if (error == EINVAL) {
-            message = "the descriptor is not a memfd but " + kind_without_seals(fd);
-        } else if (error == EBADF) {
-            message = "the descriptor is closed or was opened with O_PATH: it gives no access to memory";
-        } else {
-            message = std::string("reading the seals: ") + std::strerror(error);
-        }
-        return fail(Error{
-            .code = Errc::InvalidArgument, .message = std::move(message), .field = field.text(), .os_error = error});
+        return without_seals(fd, errno, field);
     }
     if (seals == F_SEAL_SEAL) {
-        return refuse(field.text(),
-                      "the descriptor can't have seals: a file in tmpfs, or a memfd made without MFD_ALLOW_SEALING");
+        return never_sealed(field);
     }
-    if ((seals & ~kHarmlessSeals) != wanted) {
-        return refuse(field.text(),
-                      "the memfd has " + seal_names(seals) + " where " + seal_names(wanted) + " are needed");
+    if ((seals & ~rule.harmless) != rule.needed) {
+        return refuse(field.text(), misfit(seals, rule));
+    }
+    if (auto readable = check_readable(fd, field); !readable) {
+        return fail(std::move(readable.error()));
     }
 
     struct stat status{};
     if (::fstat(fd, &status) != 0) {
         const int error = errno;
-        return fail(Error{.code = Errc::InvalidArgument,
-                          .message = std::string("fstat of the memfd: ") + std::strerror(error),
-                          .field = field.text(),
-                          .os_error = error});
+        return refuse_os(field, error, std::string("fstat of the memfd: ") + std::strerror(error));
     }
     if (!S_ISREG(status.st_mode)) {
         return refuse(field.text(), "the descriptor is not a memfd: it is no regular file");
     }
     const auto size = static_cast<std::uint64_t>(status.st_size);
     if (size != segment.size) {
-        return refuse(field.with_tail(".size").text(), "the memfd has " + std::to_string(size) +
-                                                           " bytes, the message says " + std::to_string(segment.size));
+        return wrong_size(field, "memfd", size, segment.size);
     }
     // A sparse memfd would make its readers pay for the pages, or die. The unit of st_blocks is 512, whatever the file.
     constexpr std::uint64_t kBlock = 512;
@@ -165,6 +245,45 @@ Result<FileIdentity> check_segment(int fd, const Segment& segment, const Path& f
                                         std::to_string(size) + " bytes are reserved (fallocate does that)");
     }
     return FileIdentity{status.st_dev, status.st_ino};
+}
+
+Result<FoundSegment> find_segment(int fd, const Path& field) {
+    FoundSegment found;
+    const int seals = ::fcntl(fd, F_GET_SEALS);
+    if (seals < 0) {
+        const int error = errno;
+        if (error != EINVAL || !is_dmabuf(fd)) {
+            return without_seals(fd, error, field);
+        }
+        found.memory = Memory::Dmabuf;
+        found.size = static_cast<std::uint64_t>(std::max<off_t>(::lseek(fd, 0, SEEK_END), 0));
+    } else {
+        if (seals == F_SEAL_SEAL) {
+            return never_sealed(field);
+        }
+        if ((seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)) == 0) {
+            return refuse(field.text(), "the memfd has " + seal_names(seals) +
+                                            ", so anybody could write to it: " + seal_names(kReusable.needed) +
+                                            " are needed for memory that is used again, " +
+                                            seal_names(kImmutable.needed) + " for memory that never changes");
+        }
+        struct stat status{};
+        if (::fstat(fd, &status) != 0) {
+            const int error = errno;
+            return refuse_os(field, error, std::string("fstat of the memfd: ") + std::strerror(error));
+        }
+        found.memory = (seals & F_SEAL_WRITE) != 0 ? Memory::Immutable : Memory::Reusable;
+        found.size = static_cast<std::uint64_t>(status.st_size);
+    }
+    if (found.size == 0) {
+        return refuse(field.text(), "the descriptor has 0 bytes: empty buffers need no memory");
+    }
+    auto file = check_segment(fd, {.memory = found.memory, .size = found.size}, field);
+    if (!file) {
+        return fail(std::move(file.error()));
+    }
+    found.file = *file;
+    return found;
 }
 
 Result<void> check_distinct(const std::vector<FileIdentity>& files, std::string_view field_prefix) {

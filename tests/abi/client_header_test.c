@@ -34,6 +34,7 @@ int main(void)
 {
     const uint64_t size = 64;
     const uint8_t byte = 0;
+    uint8_t writable = 0;
     const HurrayCapsuleId capsule = {0};
     HurrayClient *client = NULL;
     HurrayAllocation *allocation = NULL;
@@ -58,6 +59,8 @@ int main(void)
     EXPECT(HURRAY_ERR_NULL_POINTER, hurray_allocation_destroy(NULL));
     EXPECT(HURRAY_ERR_NULL_POINTER, hurray_client_publish(NULL, "a", &byte, 1, &allocation, NULL, NULL));
     EXPECT(HURRAY_ERR_NULL_POINTER, hurray_client_publish_list(NULL, "a", &byte, 1, NULL, NULL, NULL));
+    EXPECT(HURRAY_ERR_NULL_POINTER, hurray_client_publish_fds(NULL, "a", &byte, 1, NULL, 0, NULL, NULL, NULL));
+    EXPECT(HURRAY_ERR_NULL_POINTER, hurray_allocation_is_writable(NULL, &writable));
     EXPECT(HURRAY_ERR_NULL_POINTER, hurray_client_group_begin(NULL, &number));
     EXPECT(HURRAY_ERR_NULL_POINTER, hurray_client_group_end(NULL, 1, 1));
     EXPECT(HURRAY_ERR_NULL_POINTER, hurray_client_published(NULL, &capsule, NULL));

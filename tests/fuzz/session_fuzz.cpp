@@ -49,6 +49,9 @@ constexpr std::uint64_t kFirstVersion = 1000;
 constexpr std::size_t kPeers = 6;
 constexpr std::size_t kMostSteps = 256;
 constexpr std::array<std::uint32_t, 4> kUsers = {1001, 1001, 1002, 0};
+constexpr std::uint32_t kMostUid = 1002;
+constexpr std::array<std::uint32_t, 4> kGroups = {50, 51, 1002, wire::kOwnGroup};
+constexpr std::array<std::uint32_t, 8> kModes = {0600, 0640, 0660, 0644, 0666, 0604, 0060, 0};
 constexpr std::array<const char*, 8> kNames = {"a", "a/x", "a/y", "b", "", "c/d/e", "a//b", "\xff"};
 constexpr std::array<const char*, 6> kPatterns = {"", "a/", "a", "c/d/", "b/", "a/x"};
 
@@ -64,10 +67,18 @@ class Script : public hurray::fuzz::FuzzInput {
     }
 };
 
-/// What peers send in place of memory, made once.
-const UniqueFd& descriptor(std::size_t kind) {
-    static const std::array<UniqueFd, 8> kDescriptors = [] {
-        std::array<UniqueFd, 8> made;
+constexpr std::size_t kSorts = 9;
+constexpr std::size_t kImmutableSort = 8;
+
+/// In which groups users are, beside those with their own numbers.
+std::vector<std::uint32_t> groups_of(std::uint32_t uid) {
+    return uid == 1001 ? std::vector<std::uint32_t>{50} : std::vector<std::uint32_t>{51, 50};
+}
+
+/// What peers of a user send in place of memory, made once. A file is of one user: that of another may not be published.
+const UniqueFd& descriptor(std::size_t kind, std::uint32_t uid) {
+    const auto make_all = [] {
+        std::array<UniqueFd, kSorts> made;
         made[0] = hurray::test::make_memfd({.size = 4096});
         made[1] = hurray::test::make_memfd({.size = 4096});
         made[2] = hurray::test::make_memfd({.size = 8192});
@@ -76,9 +87,12 @@ const UniqueFd& descriptor(std::size_t kind) {
         made[5] = UniqueFd(::eventfd(0, EFD_CLOEXEC));
         made[6] = UniqueFd(::open("/dev/null", O_RDWR | O_CLOEXEC));
         made[7] = UniqueFd(::open("/", O_PATH | O_CLOEXEC));
+        made[kImmutableSort] =
+            hurray::test::make_memfd({.size = 4096, .seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL});
         return made;
-    }();
-    return kDescriptors.at(kind % kDescriptors.size());
+    };
+    static const std::array<std::array<UniqueFd, kSorts>, 3> kDescriptors = {make_all(), make_all(), make_all()};
+    return kDescriptors.at(kMostUid - std::max(uid, kMostUid - 2)).at(kind % kSorts);
 }
 
 const std::string& tensor_of(std::uint64_t elements) {
@@ -102,9 +116,19 @@ class Witness {
     using Claimed = std::set<wire::CapsuleId>;
     explicit Witness(const Claimed& claimed) noexcept : claimed_(claimed) {}
 
+    /// Who it is.
+    void is(std::uint32_t uid) {
+        self_ = {uid, uid, 0, uid == 0, {}, groups_of(uid)};
+        self_.groups.push_back(uid);
+        std::sort(self_.groups.begin(), self_.groups.end());
+    }
     void will_send(std::uint64_t request_id) { requests_.insert(request_id); }
     /// It keeps segments from now on.
     void keeps_segments() { kept_.emplace(); }
+    void publishes(std::uint64_t request_id, const wire::Publish& publish) {
+        publishing_[request_id] = {publish.capsule, !publish.segments.empty() && wire::is_immutable(publish.segments)};
+    }
+    void attaches(std::uint64_t request_id, const wire::Attach& attach) { attaching_[request_id] = attach; }
     void drops(std::uint64_t request_id, const std::vector<std::uint64_t>& segments) {
         if (kept_) {
             dropping_[request_id] = segments;
@@ -119,6 +143,17 @@ class Witness {
             requests_.erase(request);
             if (const auto* grant = std::get_if<wire::AttachReply>(&packet.message)) {
                 see_segments(*grant);
+                const wire::Attach& asked = attaching_.at(packet.request_id);
+                HURRAY_CHECK(!asked.immutable_only || wire::is_immutable(grant->segments));
+                HURRAY_CHECK(may_read(grant->capsule, grant->access));
+                HURRAY_CHECK(asked.allow_unsealed || !wire::is_unsealed(grant->segments));
+            }
+            if (std::holds_alternative<wire::PublishReply>(packet.message)) {
+                const auto& [capsule, immutable] = publishing_.at(packet.request_id);
+                capsules_[{self_.uid, capsule}].immutable = immutable;
+            }
+            if (const auto* page = std::get_if<wire::ListReply>(&packet.message)) {
+                see_page(*page);
             }
             if (auto dropped = dropping_.extract(packet.request_id); !dropped.empty()) {
                 for (const std::uint64_t segment : dropped.mapped()) {
@@ -139,8 +174,21 @@ class Witness {
         bool lost = false;
         bool retired = false;
         bool taken = false;
+        bool immutable = false;
     };
 
+    bool may_read(const wire::CapsuleId& capsule, const wire::Access& access) const {
+        return hurrayd::permits(self_, capsule.uid, access, hurrayd::Right::Read);
+    }
+    void see_page(const wire::ListReply& page) {
+        const wire::Info* before = nullptr;
+        for (const wire::Info& info : page.capsules) {
+            HURRAY_CHECK(may_read(info.capsule, info.access));
+            HURRAY_CHECK(before == nullptr ||
+                         std::pair(before->name, before->version) < std::pair(info.name, info.version));
+            before = &info;
+        }
+    }
     /// A descriptor is left out only if it came before, and was neither dropped nor is it gone. Who keeps nothing gets all.
     void see_segments(const wire::AttachReply& grant) {
         for (const wire::Segment& segment : grant.segments) {
@@ -178,7 +226,7 @@ class Witness {
     void see_event(const wire::Ended& event) {
         const Capsule& capsule = capsules_[event.capsule];
         HURRAY_CHECK(capsule.open.empty() || claimed_.contains(event.capsule));
-        HURRAY_CHECK(event.reusable == !capsule.lost || claimed_.contains(event.capsule));
+        HURRAY_CHECK(event.reusable == (!capsule.lost && !capsule.immutable) || claimed_.contains(event.capsule));
         capsules_.erase(event.capsule);  // its id may be published anew
     }
     void see_event(const wire::Retired& event) { HURRAY_CHECK(!std::exchange(capsules_[event.capsule].retired, true)); }
@@ -196,8 +244,12 @@ class Witness {
     std::optional<std::multiset<std::uint64_t>> kept_;
     std::map<std::uint64_t, std::vector<std::uint64_t>> dropping_;  ///< by request
     std::multiset<std::uint64_t> requests_;                         ///< without a reply so far
+    hurrayd::Identity self_;
     std::map<wire::CapsuleId, Capsule> capsules_;
     const Claimed& claimed_;
+    std::map<std::uint64_t, std::pair<wire::Id16, bool>>
+        publishing_;                                   ///< by request: capsule, and whether it is immutable
+    std::map<std::uint64_t, wire::Attach> attaching_;  ///< by request
     bool closing_ = false;
 };
 
@@ -329,7 +381,8 @@ class World : private hurrayd::Outbound::Listener {
             ::setsockopt(ends[0], SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
         }
         const std::uint32_t uid = kUsers.at(how / 2U % kUsers.size());
-        slot->daemons = {{next_session_++}, {uid, uid, 1}, false, {}};
+        slot->daemons = {{next_session_++}, {uid, uid, 1, groups_of(uid)}, false, {}};
+        slot->witness.is(uid);
         outbound_.add(slot->daemons.number, ends[0]);
         slot->session = id16(static_cast<std::uint8_t>(slot->daemons.number.value));
         if (how / 64 == 0) {  // an id that somebody has already; one that somebody had, no honest client takes
@@ -381,6 +434,10 @@ class World : private hurrayd::Outbound::Listener {
         publish.descriptor = tensor_of(kind % 4 == 0 ? 0 : kind % 8 == 1 ? 2 : 1);
         publish.placements = {{0, 0}};
         publish.group = kind < 128 ? 0 : 1 + kind % 2U;
+        if (kind % 4 == 3) {
+            const std::uint8_t access = script.byte();
+            publish.access = {kGroups.at(access % kGroups.size()), kModes.at(access / 4U % kModes.size())};
+        }
         if (kind >= 96 && kind < 128) {  // offered again
             publish.version = kFirstVersion - 16 + script.byte() % 20U;
             publish.retired = kind % 3 == 0;
@@ -393,12 +450,19 @@ class World : private hurrayd::Outbound::Listener {
         }
         std::vector<std::size_t> kinds;
         if (kind % 4 != 0) {
-            const std::size_t sort = kind % 8 == 1 ? 2 : kind / 8U % 16 < 8 ? kind / 8U % 2 : kind / 8U % 8;
+            std::size_t sort = kind % 8 == 1 ? 2 : kind / 8U % 16 < 8 ? kind / 8U % 2 : kind / 8U % 8;
             // Mostly of one number for each file, so that it is known already; now and then without its descriptor.
             const bool is_brought = which / 16U != 15;
+            auto memory = wire::Memory::Reusable;
+            if (which / 16U == 9) {
+                sort = kImmutableSort;
+                memory = wire::Memory::Immutable;
+            } else if (which / 16U == 11) {  // what it is not
+                memory = kind / 64U % 2 == 0 ? wire::Memory::Immutable : wire::Memory::Dmabuf;
+            }
             const std::uint64_t number = which / 16U % 2 == 0 ? kind : sort;
             const std::uint64_t reservation = which / 16U % 4 == 2 ? kind / 4U % 8 : 0;
-            publish.segments = {{number, is_brought, wire::Memory::Reusable, sort == 2 ? 8192U : 4096U, reservation}};
+            publish.segments = {{number, is_brought, memory, sort == 2 ? 8192U : 4096U, reservation}};
             if (is_brought) {
                 kinds.push_back(sort);
             }
@@ -415,6 +479,8 @@ class World : private hurrayd::Outbound::Listener {
         } else {
             attach.what = std::string(script.one_of(kNames));
         }
+        attach.immutable_only = how >= 128 && attach.lease % 2 == 0;
+        attach.allow_unsealed = how >= 128;
         attach.which = std::array{wire::Which::Latest, wire::Which::Latest, wire::Which::Exactly,
                                   wire::Which::NewerThan}[how / 32 % 4];
         if (attach.which != wire::Which::Latest) {
@@ -492,7 +558,8 @@ class World : private hurrayd::Outbound::Listener {
         received.truncated = flags == 1;
         received.fds_missing = flags == 2;
         for (const std::size_t kind : kinds) {
-            received.fds.emplace_back(::fcntl(descriptor(kind).get(), F_DUPFD_CLOEXEC, 0));
+            received.fds.emplace_back(
+                ::fcntl(descriptor(kind, peer.daemons.credentials.uid).get(), F_DUPFD_CLOEXEC, 0));
         }
         const auto packet = std::as_bytes(std::span(bytes));
         const auto decoded =
@@ -511,6 +578,12 @@ class World : private hurrayd::Outbound::Listener {
         const SessionNumber number = peer.daemons.number;
         outbound_.spoke(number);
         const bool was_greeted = peer.daemons.greeted;
+        if (const auto* publish = decoded ? std::get_if<wire::Publish>(&decoded->message) : nullptr) {
+            peer.witness.publishes(decoded->request_id, *publish);
+        }
+        if (const auto* attach = decoded ? std::get_if<wire::Attach>(&decoded->message) : nullptr) {
+            peer.witness.attaches(decoded->request_id, *attach);
+        }
         if (const auto* drop = decoded ? std::get_if<wire::Drop>(&decoded->message) : nullptr) {
             peer.witness.drops(decoded->request_id, drop->segments);
         }
@@ -642,7 +715,8 @@ class World : private hurrayd::Outbound::Listener {
     hurrayd::Closer closer_{[](std::uint64_t) {}};
     hurrayd::SegmentTable segments_{closer_};
     hurrayd::DescriptorBudget budget_{segments_, closer_};
-    hurrayd::Registry registry_{kFirstVersion, {.bytes = 256 * 1024, .all_bytes = 512 * 1024}, 1000};
+    hurrayd::Registry registry_{
+        kFirstVersion, {.bytes = 256 * 1024, .all_bytes = 512 * 1024}, hurrayd::Registry::kDefaultMode, 1000};
     hurrayd::Outbound outbound_{segments_,
                                 *this,
                                 {.packets = 24,
@@ -666,7 +740,7 @@ class World : private hurrayd::Outbound::Listener {
 const hurray::fuzz::MemoryLimit hurray::fuzz::kMemoryLimit = {std::size_t{4} << 20, 0, 0};
 
 void hurray::fuzz::run_input(std::span<const std::uint8_t> input) {
-    (void)descriptor(0);  // before descriptors are counted
+    (void)descriptor(0, 0);  // before descriptors are counted
     Script script(input);
     World world;
     world.run(script);

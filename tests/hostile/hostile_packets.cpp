@@ -240,6 +240,10 @@ class Attacker {
                 publish.segments = {{number, !is_known, wire::Memory::Reusable, 4096, below(8) == 0 ? below(4) : 0}};
                 publish.placements = {{0, below(4) == 0 ? random_() : 0}};
                 publish.group = below(2) == 0 ? below(4) : 0;
+                if (below(8) == 0) {
+                    publish.access = {below(2) == 0 ? wire::kOwnGroup : static_cast<std::uint32_t>(random_()),
+                                      static_cast<std::uint32_t>(below(01000))};
+                }
                 known_.at(below(known_.size())) = publish.capsule;
                 if (!is_known) {
                     fds.push_back(descriptors_.good());

@@ -6,6 +6,7 @@
 #include <random>
 #include <thread>
 
+#include <poll.h>
 #include <unistd.h>
 
 #include "tests/integration/client_test.hpp"
@@ -204,6 +205,123 @@ TEST_F(Concurrency, ClientsComeAndGoWhileTheirContextsLiveOn) {
     });
     EXPECT_TRUE(log.wait_for(HURRAY_EVENT_LEASE_RELEASED, static_cast<std::size_t>(kThreads * each)));
     EXPECT_EQ(log.count(HURRAY_EVENT_LEASE_LOST), 0U);
+}
+
+// Seven threads ask, attach, watch and publish; the eighth only polls. It learns of every event, also of the last ones, when no
+// call comes any more that would bring them along.
+TEST_F(Concurrency, ProgramThatPollsIsToldOfEveryEventWhicheverThreadHasReadIt) {
+    Client client = connect(true);
+    std::atomic<int> opened{0};
+    std::atomic<int> released{0};
+    std::atomic<int> ended{0};
+    constexpr int kWorkers = kThreads - 1;
+    const int expected = kWorkers * rounds();
+    std::thread poller([&] {
+        pollfd ready{client.poll_fd(), POLLIN, 0};
+        while (ended < expected) {
+            ASSERT_EQ(::poll(&ready, 1, 60'000), 1) << ended << " of " << expected << " ends were told";
+            client.dispatch();
+        }
+    });
+    std::vector<std::thread> workers;
+    for (int i = 0; i < kWorkers; ++i) {
+        workers.emplace_back([&, i] {
+            const std::string name = "polled/" + std::to_string(i);
+            for (int round = 0; round < rounds(); ++round) {
+                PublishOptions options;
+                options.tell_opened = true;
+                options.on_event = [&](const Event& event) {
+                    opened += event.kind == HURRAY_EVENT_LEASE_OPENED ? 1 : 0;
+                    released += event.kind == HURRAY_EVENT_LEASE_RELEASED ? 1 : 0;
+                    ended += event.kind == HURRAY_EVENT_ENDED ? 1 : 0;
+                };
+                const auto stamp = static_cast<std::uint32_t>(i * 1'000'000 + round);
+                const CapsuleInfo info = publish(client, name, 4, stamp, std::move(options));
+                Tensor tensor = client.attach(name);
+                ASSERT_EQ(tensor.elements<std::uint32_t>()[3], stamp + 3);
+                if ((i + round) % 4 == 0) {
+                    const Watch watch = client.watch(name, [](const Event&) {});
+                    client.list(name);
+                }
+                client.withdraw(info.capsule);
+                tensor.release();
+            }
+        });
+    }
+    for (std::thread& worker : workers) {
+        worker.join();
+    }
+    poller.join();
+    EXPECT_EQ(opened, expected);
+    EXPECT_EQ(released, expected);
+    EXPECT_EQ(ended, expected);
+    EXPECT_EQ(used(client, "capsules"), 0U);
+}
+
+// Whatever its threads are in - reading, asleep until it is their turn, about to ask - a close ends it, and whoever pumps learns of it.
+TEST_F(Concurrency, ClientIsClosedUnderThreadsThatWaitAskAndPoll) {
+    Client producer = connect();
+    publish(producer, "base", 4, 1);
+    for (int round = 0; round < std::max(rounds() / 5, 10); ++round) {
+        const bool by_caller = round % 2 == 0;
+        Client client = connect(by_caller);
+        std::atomic<int> busy{0};
+        std::vector<std::thread> threads;
+        for (int i = 0; i < kThreads - 1; ++i) {
+            threads.emplace_back([&, i] {
+                ++busy;
+                HurrayStatus status = HURRAY_OK;
+                for (int k = 0; status == HURRAY_OK; ++k) {
+                    status = status_of([&] {
+                        switch ((i + k) % 4) {
+                            case 0:
+                                client.attach("base").release();
+                                break;
+                            case 1:
+                                client.list();
+                                break;
+                            case 2:
+                                publish(client, "mine/" + std::to_string(i), 1, 1, {});
+                                break;
+                            default: {
+                                AttachOptions options;
+                                options.timeout = k > 4 ? kForever : 1ms;
+                                if (status_of([&] { client.attach("never", options); }) == HURRAY_ERR_CLOSED) {
+                                    throw StatusError(HURRAY_ERR_CLOSED, "while it waited");
+                                }
+                            }
+                        }
+                    });
+                }
+                EXPECT_EQ(status, HURRAY_ERR_CLOSED);
+            });
+        }
+        if (by_caller) {
+            threads.emplace_back([&] {
+                ++busy;
+                pollfd ready{client.poll_fd(), POLLIN, 0};
+                HurrayStatus status = HURRAY_OK;
+                while (status == HURRAY_OK) {
+                    ASSERT_EQ(::poll(&ready, 1, 60'000), 1) << "it is never told of the close";
+                    status = status_of([&] { client.dispatch(); });
+                }
+                EXPECT_EQ(status, HURRAY_ERR_CLOSED);
+            });
+        }
+        while (busy < static_cast<int>(threads.size())) {
+            std::this_thread::yield();
+        }
+        for (int k = 0; k < round % 20; ++k) {
+            producer.list();  // some time for them to get somewhere
+        }
+        client.close();
+        for (std::thread& thread : threads) {
+            thread.join();
+        }
+    }
+    while (used(producer, "leases") != 0 || used(producer, "waiting") != 0 || used(producer, "capsules") != 1) {
+        std::this_thread::yield();
+    }
 }
 
 TEST_F(Concurrency, EverythingAtOnceWithSignalsInBetweenEndsInOrder) {

@@ -44,6 +44,7 @@ class StubDaemon {
     std::string path() const { return directory_ / "stub.sock"; }
     Client connect(ConnectOptions options = {}) {
         options.address = path();
+        options.reconnects = false;  // it answers one client, as the test says
         auto greeted = std::async(std::launch::async, [this] {
             peer_ = UniqueFd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
             const auto hello = receive();
@@ -706,6 +707,7 @@ TEST(StubbedDaemon, PollFdIsReadableOnceTheConnectionHasEnded) {
     auto stub = std::make_unique<StubDaemon>();
     ConnectOptions options;
     options.dispatch_by_caller = true;
+    options.reconnects = false;
     int told = 0;
     options.on_event = [&](const Event&) { ++told; };
     Client client = stub->connect(std::move(options));

@@ -165,6 +165,7 @@ TEST_F(ClientGroups, MovedGroupIsEndedOnce) {
 }
 
 TEST_F(ClientGroups, LostConnectionEndsWhatIsStagedOnceAndWithoutReuse) {
+    producer = connect_once();
     EventLog log;
     Group group = producer.begin_group();
     publish(producer, "g/first", 3, 10, into(group, log));

@@ -382,12 +382,13 @@ TEST_F(Lifetime, GrantThatFindsNoFreeDescriptorIsGivenBackAndTheSameAttachWorksL
     }
 }
 
-TEST_F(Lifetime, DaemonsDeathIsToldOnceAndViewsStayReadable) {
-    Client producer = connect();
+TEST_F(Lifetime, DaemonsDeathIsToldOnceToWhoDoesNotReconnectAndViewsStayReadable) {
+    Client producer = connect_once();
     EventLog connection;
     ConnectOptions connect_options;
     connect_options.address = daemon_.socket_path();
     connect_options.on_event = connection.sink();
+    connect_options.reconnects = false;
     Client consumer = Client::connect(std::move(connect_options));
     EventLog log;
     PublishOptions options;

@@ -35,7 +35,7 @@ class ClientLog : public ClientTest {
             client.close();
         }
         {
-            Client client = connect();
+            Client client = connect_once();
             daemon_.end(SIGKILL);
             EXPECT_EQ(status_of([&] { (void)client.attach("a"); }), HURRAY_ERR_CONNECTION_LOST);
             daemon_.start();

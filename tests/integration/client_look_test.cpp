@@ -201,14 +201,16 @@ TEST_F(Look, WhatIsNotBuiltYetIsUnsupportedAndNamed) {
     EXPECT_EQ(hurray_client_attach(client.handle(), &attach, &list, &context, nullptr), HURRAY_ERR_INVALID_ARGUMENT);
     attach.populate = HURRAY_POPULATE_AUTO;
     attach.flags = HURRAY_ATTACH_TAKE;
-    EXPECT_EQ(hurray_client_attach(client.handle(), &attach, &list, &context, nullptr), HURRAY_ERR_UNSUPPORTED);
+    attach.version = 1;
+    EXPECT_EQ(hurray_client_attach(client.handle(), &attach, &list, &context, nullptr), HURRAY_ERR_INVALID_ARGUMENT);
+    attach.version = 0;
     attach.flags = 1U << 20;
     EXPECT_EQ(hurray_client_attach(client.handle(), &attach, &list, &context, nullptr), HURRAY_ERR_INVALID_ARGUMENT);
     HurrayConnectOptions connect_options{};
     connect_options.struct_size = sizeof connect_options;
-    connect_options.reconnect_ms = 5;
+    connect_options.reconnect_ms = -2;
     HurrayClient* out = nullptr;
-    EXPECT_EQ(hurray_client_connect(&connect_options, &out), HURRAY_ERR_UNSUPPORTED);
+    EXPECT_EQ(hurray_client_connect(&connect_options, &out), HURRAY_ERR_INVALID_ARGUMENT);
     EXPECT_EQ(list, nullptr);
     EXPECT_EQ(out, nullptr);
 }

@@ -122,5 +122,61 @@ TEST_F(OutOfMemory, WhereverItHappensInAnAttachTheCallEndsAndNothingIsLeft) {
     }
 }
 
+// The same of many at once: each of which is attached, or none; and of what is published each allocation is taken or is not.
+TEST_F(OutOfMemory, WhereverItHappensInABatchNothingIsLeft) {
+    constexpr std::size_t kItems = 3;
+    Client producer = connect();
+    int request = 0;
+    for (bool met = true; met;) {
+        Client client = connect(true);
+        std::vector<Allocation> memory;
+        std::vector<HurrayAllocation*> allocations(kItems);
+        std::vector<HurrayPublishItem> items(kItems);
+        std::vector<HurrayAttachOptions> options(kItems);
+        std::vector<HurrayAttachItem> attached(kItems);
+        const std::vector<std::string> names = {"many/1", "many/2", "many/3"};
+        const std::uint64_t size = 1 << 17;
+        DenseDescriptor tensor;
+        tensor.element_type = ElementType::UInt8;
+        tensor.shape = {size};
+        const std::vector<std::uint8_t> descriptor = tensor.encode();
+        for (std::size_t i = 0; i < kItems; ++i) {
+            ASSERT_EQ(hurray_client_allocate(client.handle(), &size, 1, nullptr, &allocations[i]), HURRAY_OK);
+            items[i].struct_size = sizeof items[i];
+            items[i].name = names[i].c_str();
+            items[i].descriptor = descriptor.data();
+            items[i].descriptor_len = descriptor.size();
+            items[i].allocation = &allocations[i];
+            options[i].struct_size = sizeof options[i];
+            options[i].name = items[i].name;
+            attached[i].struct_size = sizeof attached[i];
+            attached[i].options = &options[i];
+        }
+        failing_request = ++request;
+        (void)hurray_client_publish_many(client.handle(), items.data(), kItems);
+        HurrayStatus status = HURRAY_OK;
+        if (failing_request != 0) {
+            status = hurray_client_attach_many(client.handle(), attached.data(), kItems);
+        }
+        met = failing_request == 0;
+        failing_request = 0;
+        const bool is_attached = attached[0].context != nullptr;
+        for (std::size_t i = 0; i < kItems; ++i) {
+            EXPECT_EQ(attached[i].context != nullptr, is_attached) << request;
+            hurray_tensor_context_destroy(&attached[i].context);
+            hurray_buffer_list_destroy(&attached[i].buffers);
+            hurray_allocation_destroy(&allocations[i]);
+        }
+        if (!met) {
+            EXPECT_EQ(status, HURRAY_OK) << request;
+        }
+        ASSERT_LT(request, 2000);
+    }
+    EXPECT_GT(request, 50) << "or none of them failed";
+    while (used(producer, "leases") != 0 || used(producer, "capsules") != 0) {
+        producer.list();
+    }
+}
+
 }  // namespace
 }  // namespace hurray::test

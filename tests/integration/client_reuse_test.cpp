@@ -338,7 +338,7 @@ TEST_F(Reuse, PageOfASmallTensorShowsNothingOfWhatWasThereBefore) {  // case A7
         Allocation soiled = client.allocate<std::uint8_t>({before});
         std::memset(soiled.buffer().data(), 0xAA, before);
         client.withdraw(client.publish("", std::move(soiled)).capsule);
-        Allocation small = client.allocate<std::uint8_t>({8}, Contents::Whatever);
+        Allocation small = client.allocate<std::uint8_t>({8}, {.contents = Contents::Whatever});
         std::memset(small.buffer().data(), 0xBB, 8);
         client.publish("small", std::move(small));
         EXPECT_EQ(client.attach("small").buffer().size(), 8u);
@@ -352,7 +352,7 @@ TEST_F(Reuse, PageOfASmallTensorShowsNothingOfWhatWasThereBefore) {  // case A7
 TEST_F(Reuse, AllocationOfUsedMemoryIsZeroUnlessItNeedNotBe) {
     Client client = connect();
     const auto dirt = [&](Contents contents) {
-        const Allocation allocation = client.allocate<std::uint8_t>({1 << 20}, contents);
+        const Allocation allocation = client.allocate<std::uint8_t>({1 << 20}, {.contents = contents});
         return (1 << 20) - std::ranges::count(allocation.buffer(), std::byte{0});
     };
     client.withdraw(publish(client, "", 1 << 18, 0x01010101).capsule);
@@ -412,7 +412,7 @@ TEST_F(Reuse, ViewInTheProducerKeepsItsMemory) {
 }
 
 TEST_F(Reuse, MemoryOfALostConnectionIsNotUsedAgain) {
-    Client client = connect();
+    Client client = connect_once();
     client.withdraw(publish(client, "", 1 << 18, 1).capsule);
     publish(client, "a", 1 << 18, 1);
     Allocation before = client.allocate<std::uint32_t>({1 << 18});
@@ -519,8 +519,8 @@ TEST_F(Reuse, StampsAreRightInEveryConsumerWhileSomeAreKilledAndNothingIsLeft) {
         std::mt19937 random(99);
         std::atomic<std::uint64_t> lost{0};
         const auto produce = [&](std::uint64_t count, std::uint32_t stamp) {
-            Allocation allocation =
-                client.allocate<std::uint32_t>({count}, random() % 2 == 0 ? Contents::Zeros : Contents::Whatever);
+            Allocation allocation = client.allocate<std::uint32_t>(
+                {count}, {.contents = random() % 2 == 0 ? Contents::Zeros : Contents::Whatever});
             std::iota(allocation.elements<std::uint32_t>().begin(), allocation.elements<std::uint32_t>().end(), stamp);
             PublishOptions options;
             if (random() % 2 == 0) {

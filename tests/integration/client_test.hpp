@@ -106,6 +106,13 @@ class ClientTest : public ::testing::Test {
         options.dispatch_by_caller = dispatch_by_caller;
         return Client::connect(std::move(options));
     }
+    /// One for which the daemon's death is the end.
+    Client connect_once() {
+        ConnectOptions options;
+        options.address = daemon_.socket_path();
+        options.reconnects = false;
+        return Client::connect(std::move(options));
+    }
 
     /// Publishes `count` uint32 of `first`, `first + 1`, ... under `name`.
     static CapsuleInfo publish(Client& client, const std::string& name, std::uint64_t count, std::uint32_t first,

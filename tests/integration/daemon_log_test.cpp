@@ -68,7 +68,7 @@ TEST_F(DaemonLog, TellsOfLeasesThatWereLost) {
 TEST_F(DaemonLog, RefusalNamesStatusFieldAndLimitAndNoName) {
     RawPeer p = peer();
     TestTensor odd = make_tensor("secret/name");
-    odd.publish.segments[0].memory = wire::Memory::Dmabuf;
+    odd.publish.segments[0].memory = wire::Memory::GpuVmm;
     p.next<Error>(p.send(odd.publish, {odd.fd.get()}));
     EXPECT_EQ(line_with("request_refused"), "event=request_refused session=1" + who +
                                                 " client=\"raw peer\" status=HURRAY_ERR_UNSUPPORTED "

@@ -1,16 +1,20 @@
 #include <csignal>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <optional>
+#include <stdexcept>
+#include <utility>
 
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
-
-#include <cstring>
+#include <unistd.h>
 
 #include <gtest/gtest.h>
 
+#include "tests/support/child.hpp"
 #include "tests/support/daemon_process.hpp"
 #include "tests/support/raw_peer.hpp"
 
@@ -130,6 +134,81 @@ TEST(DaemonOptions, WrongOnesEndWithUsage) {
     EXPECT_EQ(WEXITSTATUS(help.status), 0);
     EXPECT_NE(help.output.find("limits.descriptors"), std::string::npos);
     EXPECT_EQ(WEXITSTATUS(daemon.run_another({"--version"}).status), 0);
+}
+
+/// A client in a process of its own that leaves in two steps: first it closes its connection, then it dies.
+class LeavingClient {
+  public:
+    explicit LeavingClient(const std::string& path) {
+        int ends[2] = {};
+        if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
+            throw std::runtime_error("socketpair");
+        }
+        here_ = UniqueFd(ends[0]);
+        const UniqueFd there(ends[1]);
+        pid_ = ::fork();
+        if (pid_ == 0) {
+            here_.reset();
+            std::optional<RawPeer> peer = RawPeer::greeted(path);
+            step(there.get());
+            peer.reset();
+            step(there.get());
+            ::_exit(0);
+        }
+        await();
+    }
+    LeavingClient(const LeavingClient&) = delete;
+    LeavingClient& operator=(const LeavingClient&) = delete;
+    ~LeavingClient() {
+        here_.reset();
+        if (pid_ > 0) {
+            wait_for_end(pid_);
+        }
+    }
+
+    void close() {
+        go_on();
+        await();
+    }
+    void die() {
+        go_on();
+        wait_for_end(std::exchange(pid_, -1));
+    }
+
+  private:
+    static void step(int there) {
+        char word = 'x';
+        if (::write(there, &word, 1) != 1 || ::read(there, &word, 1) != 1) {
+            ::_exit(1);
+        }
+    }
+    void go_on() const { ASSERT_EQ(::write(here_.get(), "x", 1), 1); }
+    void await() const {
+        char word = 0;
+        ASSERT_EQ(::read(here_.get(), &word, 1), 1);
+    }
+
+    UniqueFd here_;
+    pid_t pid_ = -1;
+};
+
+// The daemon finds all of it at once, in this order: the dead one's connection closed, a new one, a process dead.
+TEST(DaemonClients, OneThatConnectsWhileAnotherDiesIsNotTakenForTheDeadOne) {
+    DaemonProcess daemon;
+    for (int round = 0; round < 100; ++round) {  // some of them meet it
+        LeavingClient leaving(daemon.socket_path());
+        ::kill(daemon.pid(), SIGSTOP);
+        int status = 0;
+        ASSERT_EQ(::waitpid(daemon.pid(), &status, WUNTRACED), daemon.pid());
+        leaving.close();
+        RawPeer coming(daemon.socket_path());
+        const auto hello = coming.send_hello();
+        leaving.die();
+        ::kill(daemon.pid(), SIGCONT);
+        coming.next<wire::HelloReply>(hello);
+        coming.call<wire::StatusReply>(wire::StatusRequest{});
+    }
+    EXPECT_EQ(daemon.log().find("process died"), std::string::npos) << daemon.log();
 }
 
 }  // namespace

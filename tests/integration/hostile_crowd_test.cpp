@@ -124,6 +124,49 @@ TEST_F(HostileCrowd, FloodOfRequestsLeavesRoomForOthers) {
     }
 }
 
+// Many packets wait when the daemon comes to read, each with as many descriptors as there can be, of which none is kept.
+TEST_F(HostileCrowd, BurstsOfDescriptorsThatNobodyWantsLeaveNothingAndOthersServed) {
+    const UniqueFd memfd = make_memfd();
+    const std::vector<int> many(253, memfd.get());
+    const std::string request = wire::encoded(wire::Request{1, 0, wire::StatusRequest{}});
+    for (int round = 0; round < 10; ++round) {
+        std::deque<RawPeer> flooders;
+        for (int i = 0; i < 4; ++i) {
+            flooders.push_back(peer());
+            for (int packet = 0; packet < 16; ++packet) {
+                // The kernel may have enough of us: then fewer are on their way.
+                try {
+                    flooders.back().send_raw(request, many);
+                } catch (const std::runtime_error&) {
+                    break;
+                }
+            }
+        }
+        bystander->check();
+    }
+}
+
+// One packet of a burst that ends the session: what came before it is done, what comes behind it is not, and nothing is left.
+TEST_F(HostileCrowd, WhatIsBehindABreachInABurstIsDroppedWithItsDescriptors) {
+    for (int round = 0; round < 50; ++round) {
+        RawPeer p = peer();
+        const UniqueFd memfd = make_memfd();
+        const TestTensor first = make_tensor("burst/first");
+        const TestTensor second = make_tensor("burst/second");
+        const std::uint64_t published = p.send(first.publish, {first.fd.get()});
+        p.send_raw("\xff\xff\xff");
+        try {  // unless it has been cut by now
+            p.send(second.publish, {second.fd.get()});
+            p.send_raw("\xff", std::vector<int>(100, memfd.get()));
+        } catch (const std::runtime_error&) {
+        }
+        EXPECT_GT(p.next<wire::PublishReply>(published).version, 0u);
+        EXPECT_EQ(p.next<wire::Closing>().error.code, Errc::Protocol);
+        EXPECT_TRUE(p.at_end());
+    }
+    bystander->check();
+}
+
 TEST_F(HostileCrowd, RandomPacketsWithRandomDescriptorsAreSurvived) {
     std::mt19937 random(20'240'601);
     const auto below = [&](std::size_t n) { return std::uniform_int_distribution<std::size_t>(0, n - 1)(random); };

@@ -36,6 +36,7 @@ class HostileDescriptors : public HostilePeer {
         UniqueFd fd;
         std::vector<std::string> words;  ///< that the message says
         std::string field = "publish.segments[0]";
+        wire::Memory claimed = wire::Memory::Reusable;
     };
     /// Does `send` and gives up our descriptor of `stuck` before the daemon looks, so that the daemon's is the last.
     static void send_last(const DaemonProcess& to, LingeringSocket& stuck, const std::function<void()>& send) {
@@ -85,6 +86,34 @@ TEST_F(HostileDescriptors, WhatCouldHurtAReaderIsRefusedWithWhatItIs) {  // case
                      {"has SHRINK|GROW|WRITE|SEAL", wanted}});
     cases.push_back({"one seal too many", make_memfd({.seals = kAll | F_SEAL_WRITE}), {"WRITE|FUTURE_WRITE", wanted}});
     cases.push_back({"sparse", make_memfd({.reserve = false}), {"sparse", "0 of its 4096"}});
+    constexpr int kNever = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL;
+    const auto called_immutable = [&](std::string what, UniqueFd fd, std::vector<std::string> words,
+                                      std::string field = "publish.segments[0]") {
+        cases.push_back({std::move(what), std::move(fd), std::move(words), std::move(field), wire::Memory::Immutable});
+    };
+    called_immutable("reusable, and called immutable", make_memfd(), {"FUTURE_WRITE|SEAL where", "WRITE missing"});
+    called_immutable("unsealed, and called immutable", make_memfd({.seals = 0}), {"no seals"});
+    called_immutable("immutable, may shrink", make_memfd({.seals = kNever & ~F_SEAL_SHRINK}), {"SHRINK missing"});
+    called_immutable("immutable, may grow", make_memfd({.seals = kNever & ~F_SEAL_GROW}), {"GROW missing"});
+    called_immutable("immutable, may be written", make_memfd({.seals = kNever & ~F_SEAL_WRITE}), {"WRITE missing"});
+    called_immutable("immutable, may get more seals", make_memfd({.seals = kNever & ~F_SEAL_SEAL}), {"SEAL missing"});
+    called_immutable("immutable, sparse", make_memfd({.seals = kNever, .reserve = false}), {"sparse", "0 of its 4096"});
+    called_immutable("immutable, half as long", make_memfd({.size = 2048, .seals = kNever}), {"2048", "4096"},
+                     size_field);
+    called_immutable("eventfd, and called immutable", UniqueFd(::eventfd(0, EFD_CLOEXEC)), {"without memory"});
+    called_immutable("O_PATH, and called immutable", open_path(link_of(good), O_PATH), {"O_PATH"});
+    for (const char* path : {"/", "/dev/zero", "/proc/self/exe"}) {
+        cases.push_back({std::string(path) + ", and called a dma-buf",
+                         open_path(path, O_RDONLY),
+                         {"not a dma-buf"},
+                         "publish.segments[0]",
+                         wire::Memory::Dmabuf});
+    }
+    cases.push_back({"memfd, and called a dma-buf",
+                     make_memfd(),
+                     {"not a dma-buf but a memfd"},
+                     "publish.segments[0]",
+                     wire::Memory::Dmabuf});
     cases.push_back({"never to be sealed", UniqueFd(::memfd_create("hurray-test", MFD_CLOEXEC)), {"can't have seals"}});
     cases.push_back({"plain file in a tmpfs", open_path("/dev/shm", O_TMPFILE | O_RDWR), {"can't have seals"}});
     cases.push_back({"file on disk", open_path(directory / "file", O_RDWR), {"file"}});
@@ -100,7 +129,8 @@ TEST_F(HostileDescriptors, WhatCouldHurtAReaderIsRefusedWithWhatItIs) {  // case
     RawPeer p = peer();
     for (const Case& bad : cases) {
         SCOPED_TRACE(bad.what);
-        const TestTensor tensor = make_tensor("t");
+        TestTensor tensor = make_tensor("t");
+        tensor.publish.segments[0].memory = bad.claimed;
         const auto error = p.next<Error>(p.send(tensor.publish, {bad.fd.get()}));
         EXPECT_EQ(error.code, Errc::InvalidArgument);
         EXPECT_EQ(error.field, bad.field);

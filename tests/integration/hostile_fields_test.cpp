@@ -98,6 +98,8 @@ ProtoBytes segment(std::uint64_t size = 4096, std::uint64_t memory = 1, bool car
     return ProtoBytes().number(1, 5).number(2, carries_fd ? 1 : 0).number(3, memory).number(4, size);
 }
 
+ProtoBytes access(std::uint64_t gid, std::uint64_t mode) { return ProtoBytes().number(1, gid).number(2, mode); }
+
 ProtoBytes placement(std::uint64_t index, std::uint64_t offset) {
     return ProtoBytes().number(1, index).number(2, offset);
 }
@@ -164,8 +166,8 @@ Request publish() {
            {"without its descriptor", with(segment(4096, 1, false)), kInvalid, "publish.segments", {"0", "1"}},
            {"memory missing", with(segment(4096, 0)), kInvalid, "publish.segments[0].memory", {"0"}},
            {"memory unknown", with(segment(4096, 77)), kInvalid, "publish.segments[0].memory", {"77"}},
-           {"immutable", with(segment(4096, 2)), Errc::Unsupported, "publish.segments[0].memory"},
-           {"dma-buf", with(segment(4096, 3)), Errc::Unsupported, "publish.segments[0].memory"},
+           {"immutable", with(segment(4096, 2)), kInvalid, "publish.segments[0]", {"WRITE missing"}},
+           {"dma-buf", with(segment(4096, 3)), kInvalid, "publish.segments[0]", {"not a dma-buf but a memfd"}},
            {"GPU", with(segment(4096, 5)), Errc::Unsupported, "publish.segments[0].memory"},
            {"size missing", with(segment(0)), kInvalid, "publish.segments[0].size", {"0"}},
            {"smaller than it is", with(segment(4095)), kInvalid, "publish.segments[0].size", {"4096", "4095"}},
@@ -215,7 +217,17 @@ Request publish() {
             "publish.placements[0].offset",
             {"18446744073709551552"}},
            {"with the highest bit", placed(0, 1ULL << 63U), kInvalid, "publish.placements[0].offset"}}},
-         {"access", "", {{"set", message(6, ProtoBytes()), Errc::Unsupported, "publish.access"}}},
+         {"access",
+          "",
+          {{"nothing to anybody", message(6, access(UINT32_MAX, 0))},
+           {"everything to everybody", message(6, access(UINT32_MAX, 0666))},
+           {"execute", message(6, access(UINT32_MAX, 0601)), kInvalid, "publish.access.mode", {"0601", "0666"}},
+           {"set-user-id", message(6, access(UINT32_MAX, 04600)), kInvalid, "publish.access.mode", {"04600"}},
+           {"the highest mode",
+            message(6, access(UINT32_MAX, UINT32_MAX)),
+            kInvalid,
+            "publish.access.mode",
+            {"037777777777"}}}},
          {"retain",
           "",
           {{"0", number(7, 0)},
@@ -270,8 +282,8 @@ Request attach() {
            {"beside newer_than", number(4, 17) + number(5, 18), kInvalid, "attach.newer_than", {"17", "18"}}}},
          {"newer_than", "", {{"the highest", number(5, UINT64_MAX), Errc::NotFound, "attach.name"}}},
          {"last_seen", "", {{"the highest", number(6, UINT64_MAX), Errc::NotFound, "attach.name"}}},
-         {"immutable_only", "", {{"set", number(7, 1), Errc::Unsupported, "attach.immutable_only"}}},
-         {"allow_unsealed", "", {{"set", number(8, 1), Errc::Unsupported, "attach.allow_unsealed"}}},
+         {"immutable_only", "", {{"set", number(7, 1), Errc::NotFound, "attach.name"}}},
+         {"allow_unsealed", "", {{"set", number(8, 1), Errc::NotFound, "attach.name"}}},
          {"take", "", {{"set", number(9, 1)}, {"with version", number(9, 1) + number(4, 1), kInvalid, "attach.take"}}}},
         Errc::NotFound};
 }

@@ -133,7 +133,7 @@ TEST_F(HostilePeer, BrokenDescriptorsAreRefused) {
 
 TEST_F(HostilePeer, MemoryThatIsNotBuiltYetIsUnsupported) {
     RawPeer p = peer();
-    for (const auto memory : {wire::Memory::Immutable, wire::Memory::Dmabuf, wire::Memory::GpuVmm}) {
+    for (const auto memory : {wire::Memory::GpuLegacy, wire::Memory::GpuVmm, wire::Memory::GpuPool}) {
         TestTensor tensor = make_tensor("t");
         tensor.publish.segments[0].memory = memory;
         EXPECT_EQ(p.next<Error>(p.send(tensor.publish, {tensor.fd.get()})).code, Errc::Unsupported);

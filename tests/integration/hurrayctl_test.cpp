@@ -3,9 +3,11 @@
 // Every process that is waited for or signalled here is named by the id that starting it gave.
 
 #include <fcntl.h>
+#include <grp.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <pty.h>
+#include <pwd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -440,8 +442,9 @@ TEST_F(HurrayctlLookTest, JsonBeforeTheCommandIsJsonToo) {
 
 // ---- list, inspect, status -----------------------------------------------------------------------------------------
 
-const std::set<std::string> kInfoKeys = {"capsule", "name",      "version", "bytes", "leases",    "access",
-                                         "retired", "lingering", "once",    "pid",   "descriptor"};
+const std::set<std::string> kInfoKeys = {"capsule",   "name",     "version",   "bytes", "leases",
+                                         "access",    "retired",  "lingering", "pid",   "descriptor",
+                                         "immutable", "unsealed", "once"};
 
 TEST_F(HurrayctlLookTest, ListAsJsonHasTheFieldsOfInfo) {
     EXPECT_EQ(json::parse(look({"list", "--json"}).output), json::array());
@@ -558,15 +561,23 @@ TEST_F(HurrayctlLookTest, TablesAreForPeopleAndWithoutEscapes) {
     std::string row;
     std::getline(lines, heading);
     std::getline(lines, row);
-    EXPECT_EQ(words(heading),
-              (std::vector<std::string>{"NAME", "VERSION", "TYPE", "SHAPE", "BYTES", "LEASES", "STATE"}));
+    const passwd* const known_user = getpwuid(geteuid());
+    const std::string user = known_user != nullptr ? known_user->pw_name : std::to_string(geteuid());
+    const struct group* const known_group = getgrgid(getegid());
+    const std::string group = known_group != nullptr ? known_group->gr_name : std::to_string(getegid());
+    EXPECT_EQ(words(heading), (std::vector<std::string>{"NAME", "VERSION", "TYPE", "SHAPE", "BYTES", "LEASES", "OWNER",
+                                                        "GROUP", "MODE", "STATE"}));
     EXPECT_EQ(words(row), (std::vector<std::string>{"test/a", std::to_string(published.version), "float32", "2x3", "24",
-                                                    "B", "0", "attachable"}));
+                                                    "B", "0", user, group, "0600", "attachable"}));
     EXPECT_EQ(heading.find("TYPE"), row.find("float32"));
 
     const Outcome inspect = look({"inspect", "test/a"});
     EXPECT_EQ(inspect.code, 0) << inspect.errors;
     EXPECT_NE(inspect.output.find("producer    pid " + std::to_string(getpid())), std::string::npos) << inspect.output;
+
+    EXPECT_NE(inspect.output.find("uid " + std::to_string(geteuid()) + "\n"), std::string::npos) << inspect.output;
+    EXPECT_NE(inspect.output.find("gid " + std::to_string(getegid()) + "\n"), std::string::npos) << inspect.output;
+    EXPECT_NE(inspect.output.find("mode        0600\n"), std::string::npos) << inspect.output;
 
     const Outcome status = look({"status"});
     EXPECT_EQ(status.code, 0) << status.errors;

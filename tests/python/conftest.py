@@ -95,8 +95,12 @@ class Daemon:
     """A daemon that a test may end. Programs find it by its `socket`; connect() waits until it serves."""
 
     def __init__(self, binary, socket):
+        self.binary = binary
         self.socket = socket
-        self.process = subprocess.Popen([binary, "--socket", socket, "--log-level", "error"])
+        self.start()
+
+    def start(self):
+        self.process = subprocess.Popen([self.binary, "--socket", self.socket, "--log-level", "error"])
 
     def kill(self):
         self.process.kill()

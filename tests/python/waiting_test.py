@@ -252,6 +252,7 @@ def test_hold_ends_with_ctrl_c_or_when_told(client, program):
 def test_a_daemon_that_goes_ends_what_waits_for_it(own_daemon, program):
     waiting = program(
         """
+        client = hurray.connect(timeout=60, reconnect=0)
         publication = client.publish("x", np.zeros(1), copy=True)
         tensor = client.attach("x")
         watch = client.watch("x")

@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <hurray/client.hpp>
 #include <iostream>
+#include <map>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -32,6 +34,12 @@ std::string mode_text(std::uint32_t mode) {
     return text;
 }
 
+/// "video, gid 44"; a number that has no name, once: "gid 44".
+std::string with_number(const std::string& name, const char* what, std::uint32_t number) {
+    const std::string digits = std::to_string(number);
+    return (name == digits ? "" : name + ", ") + what + " " + digits;
+}
+
 Json to_json(const hurray::CapsuleInfo& info) {
     return {{"capsule", {{"uid", info.capsule.uid}, {"id", hex(info.capsule.id)}}},
             {"name", info.name},
@@ -39,11 +47,24 @@ Json to_json(const hurray::CapsuleInfo& info) {
             {"bytes", info.byte_size},
             {"leases", info.leases},
             {"access", info.access ? Json{{"gid", info.access->gid}, {"mode", info.access->mode}} : Json()},
+            {"immutable", info.immutable},
+            {"unsealed", info.unsealed},
             {"retired", info.retired},
             {"lingering", info.lingering},
             {"once", info.once},
             {"pid", info.pid},
             {"descriptor", to_json(read_tensor(info.descriptor), info.descriptor)}};
+}
+
+/// `look_up`, which may ask a server, once for each number.
+auto remembering(std::string (*look_up)(std::uint32_t)) {
+    return [look_up, known = std::make_shared<std::map<std::uint32_t, std::string>>()](std::uint32_t number) {
+        const auto [entry, fresh] = known->try_emplace(number);
+        if (fresh) {
+            entry->second = look_up(number);
+        }
+        return entry->second;
+    };
 }
 
 // ---- Output and errors ---------------------------------------------------------------------------------------------
@@ -54,6 +75,7 @@ hurray::Client connect(const Look& look) {
     hurray::ConnectOptions options;
     options.address = look.socket;
     options.client_name = "hurrayctl";
+    options.reconnects = false;
     return hurray::Client::connect(std::move(options));
 }
 
@@ -103,9 +125,12 @@ void print_capsule(const hurray::CapsuleInfo& info, const Tensor& tensor) {
     line("version", std::to_string(info.version));
     line("state", state_of(info));
     line("capsule", id_text(info.capsule));
-    line("producer", "pid " + std::to_string(info.pid) + ", uid " + std::to_string(info.capsule.uid));
-    line("access", info.access ? "gid " + std::to_string(info.access->gid) + ", mode " + mode_text(info.access->mode)
-                               : "the producer's user");
+    line("producer", "pid " + std::to_string(info.pid));
+    line("owner", with_number(user_text(info.capsule.uid), "uid", info.capsule.uid));
+    if (info.access) {
+        line("group", with_number(group_text(info.access->gid), "gid", info.access->gid));
+        line("mode", mode_text(info.access->mode));
+    }
     line("leases", std::to_string(info.leases));
     line("bytes", human_bytes(info.byte_size) + " (" + std::to_string(info.byte_size) + ")");
     for (const auto& [key, text] : lines(tensor)) {
@@ -148,11 +173,18 @@ int list(const Look& look, const std::string& pattern) {
                      {"SHAPE", Left},
                      {"BYTES", Right},
                      {"LEASES", Right},
+                     {"OWNER", Left},
+                     {"GROUP", Left},
+                     {"MODE", Left},
                      {"STATE", Left}});
+        const auto name_of_user = remembering(user_text);
+        const auto name_of_group = remembering(group_text);
         for (const hurray::CapsuleInfo& info : found) {
             const Tensor tensor = read_tensor(info.descriptor);
             table.add({info.name.empty() ? "-" : info.name, std::to_string(info.version), type_text(tensor),
-                       shape_text(tensor), human_bytes(info.byte_size), std::to_string(info.leases), state_of(info)});
+                       shape_text(tensor), human_bytes(info.byte_size), std::to_string(info.leases),
+                       name_of_user(info.capsule.uid), info.access ? name_of_group(info.access->gid) : "-",
+                       info.access ? mode_text(info.access->mode) : "-", state_of(info)});
         }
         table.print(std::cout);
         return kDone;

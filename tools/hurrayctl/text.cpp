@@ -1,5 +1,7 @@
 #include "text.hpp"
 
+#include <grp.h>
+#include <pwd.h>
 #include <wchar.h>
 
 #include <algorithm>
@@ -42,6 +44,16 @@ std::string human_duration(std::uint64_t milliseconds) {
         return two(seconds / 3600, " h ", seconds / 60 % 60, " min");
     }
     return two(seconds / 86400, " d ", seconds / 3600 % 24, " h");
+}
+
+std::string user_text(std::uint32_t uid) {
+    const passwd* const user = ::getpwuid(uid);
+    return user != nullptr ? printable(user->pw_name) : std::to_string(uid);
+}
+
+std::string group_text(std::uint32_t gid) {
+    const struct group* const known = ::getgrgid(gid);
+    return known != nullptr ? printable(known->gr_name) : std::to_string(gid);
 }
 
 std::string hex(std::span<const std::uint8_t> bytes) {

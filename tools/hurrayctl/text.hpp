@@ -16,6 +16,10 @@ std::string human_bytes(std::uint64_t bytes);
 /// "42 s", "3 min 7 s", "5 h 12 min", "3 d 4 h".
 std::string human_duration(std::uint64_t milliseconds);
 
+/// The name of a user or group of this system, or its number where it has none.
+std::string user_text(std::uint32_t uid);
+std::string group_text(std::uint32_t gid);
+
 /// Lower-case hex.
 std::string hex(std::span<const std::uint8_t> bytes);
 

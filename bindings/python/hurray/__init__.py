@@ -20,6 +20,7 @@ A view keeps its tensor's memory: the producer is told that a consumer is done w
 the last view of it is gone.
 """
 
+from ._access import Access
 from ._client import Capsule, Client, Event, Group, Publication, Watch, connect, hold
 from ._errors import (
     AlreadyExistsError,
@@ -42,6 +43,7 @@ from ._hurray import Tensor
 __version__ = "0.1.0"
 
 __all__ = [
+    "Access",
     "AlreadyExistsError",
     "Capsule",
     "Client",

@@ -1,12 +1,13 @@
 import builtins
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, NamedTuple, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
+from _typeshed import FileDescriptorLike
 from typing_extensions import Buffer, CapsuleType, Self
 
 __version__: str
@@ -39,6 +40,10 @@ class Event(NamedTuple):
     version: int
     remaining: int
 
+class Access(NamedTuple):
+    mode: int = 0o600
+    group: str | int | None = None
+
 class Capsule(NamedTuple):
     name: str
     version: int
@@ -48,7 +53,10 @@ class Capsule(NamedTuple):
     leases: int
     capsule: str
     retired: bool
-    once: bool
+    access: Access
+    immutable: bool = False
+    unsealed: bool = False
+    once: bool = False
 
 class Tensor(Buffer):
     @property
@@ -67,6 +75,12 @@ class Tensor(Buffer):
     def version(self) -> int: ...
     @property
     def capsule(self) -> str: ...
+    @property
+    def access(self) -> Access: ...
+    @property
+    def immutable(self) -> bool: ...
+    @property
+    def unsealed(self) -> bool: ...
     @property
     def closed(self) -> bool: ...
     @property
@@ -97,6 +111,8 @@ class Publication:
     def ended(self) -> bool: ...
     @property
     def taken(self) -> bool: ...
+    @property
+    def reusable(self) -> bool: ...
     def withdraw(self) -> None: ...
     def wait_ended(self, timeout: float | None = None) -> bool: ...
 
@@ -120,10 +136,22 @@ class Watch:
 
 class Client:
     def __init__(
-        self, address: str | os.PathLike[str] | None = None, *, timeout: float | None = 0.0, name: str | None = None
+        self,
+        address: str | os.PathLike[str] | None = None,
+        *,
+        timeout: float | None = 0.0,
+        name: str | None = None,
+        reconnect: float | None = None,
+        on_connection: Callable[[str], object] | None = None,
     ) -> None: ...
     def allocate(
-        self, shape: SupportsIndex | Sequence[SupportsIndex], dtype: npt.DTypeLike, *, zeroed: bool = True
+        self,
+        shape: SupportsIndex | Sequence[SupportsIndex],
+        dtype: npt.DTypeLike,
+        *,
+        zeroed: bool = True,
+        immutable: bool = False,
+        access: Access | tuple[int, str | int | None] | int | None = None,
     ) -> npt.NDArray[Any]: ...
     def group(self) -> Group: ...
     def publish(
@@ -132,13 +160,42 @@ class Client:
         array: npt.ArrayLike,
         *,
         copy: bool = False,
+        immutable: bool = False,
         group: Group | None = None,
+        access: Access | tuple[int, str | int | None] | int | None = None,
         retain: int = 1,
         once: bool = False,
         on_release: Callable[[Event], object] | None = None,
         on_open: Callable[[Event], object] | None = None,
         on_take: Callable[[Event], object] | None = None,
     ) -> Publication: ...
+    def publish_fds(
+        self,
+        name: str | None,
+        fds: FileDescriptorLike | Sequence[FileDescriptorLike],
+        shape: SupportsIndex | Sequence[SupportsIndex] | None = None,
+        dtype: npt.DTypeLike | None = None,
+        *,
+        descriptor: bytes | None = None,
+        placements: Sequence[tuple[int, int]] | None = None,
+        group: Group | None = None,
+        access: Access | tuple[int, str | int | None] | int | None = None,
+        retain: int = 1,
+        once: bool = False,
+        on_release: Callable[[Event], object] | None = None,
+        on_open: Callable[[Event], object] | None = None,
+        on_take: Callable[[Event], object] | None = None,
+    ) -> Publication: ...
+    def publish_many(
+        self,
+        arrays: Mapping[str, npt.ArrayLike],
+        *,
+        copy: bool = False,
+        group: Group | None = None,
+        access: Access | tuple[int, str | int | None] | int | None = None,
+        on_release: Callable[[Event], object] | None = None,
+        on_open: Callable[[Event], object] | None = None,
+    ) -> dict[str, Publication]: ...
     def withdraw(self, what: Publication | Capsule | Tensor | str) -> None: ...
     def attach(
         self,
@@ -147,8 +204,13 @@ class Client:
         timeout: float | None = 0.0,
         version: int | None = None,
         newer_than: int | None = None,
+        immutable_only: bool = False,
+        allow_unsealed: bool = False,
     ) -> Tensor: ...
     def take(self, what: str | Capsule | Publication, *, timeout: float | None = 0.0) -> Tensor: ...
+    def attach_many(
+        self, what: Iterable[str | Capsule | Publication], *, timeout: float | None = 0.0
+    ) -> builtins.list[Tensor]: ...
     def list(self, pattern: str = "") -> builtins.list[Capsule]: ...
     def watch(self, pattern: str = "", callback: Callable[[Event], object] | None = None) -> Watch: ...
     def status(self) -> dict[str, Any]: ...
@@ -160,6 +222,11 @@ class Client:
     def __exit__(self, *exc: object) -> None: ...
 
 def connect(
-    address: str | os.PathLike[str] | None = None, *, timeout: float | None = 0.0, name: str | None = None
+    address: str | os.PathLike[str] | None = None,
+    *,
+    timeout: float | None = 0.0,
+    name: str | None = None,
+    reconnect: float | None = None,
+    on_connection: Callable[[str], object] | None = None,
 ) -> Client: ...
 def hold(stop: threading.Event | None = None) -> None: ...

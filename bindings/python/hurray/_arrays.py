@@ -190,6 +190,11 @@ def lies_in(array: np.ndarray, allocation) -> _hurray.Dense:
     return _hurray.Dense(element_type, STRIDED, array.shape, strides, byte_offset)
 
 
+def row_major(shape: tuple[int, ...], dtype: np.dtype) -> _hurray.Dense:
+    """A C-contiguous array at the beginning of its buffer."""
+    return _hurray.Dense(element_type_of(dtype), ROW_MAJOR, shape, [], 0)
+
+
 def compact(array: np.ndarray) -> tuple[np.ndarray, _hurray.Dense]:
     """`array`, C-contiguous, and how it lies in its own memory."""
     element_type = element_type_of(array.dtype)

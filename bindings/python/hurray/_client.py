@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import json
 import math
 import operator
@@ -15,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from . import _arrays, _hurray
+from ._access import Access, access_numbers
 from ._errors import (
     ClosedError,
     ConnectionLostError,
@@ -26,6 +28,7 @@ from ._errors import (
 )
 
 _FOR_EVER_MS = -1
+_REUSABLE = 1  # HURRAY_EVENT_FLAG_REUSABLE
 _KINDS = {  # HURRAY_EVENT_*
     2: "opened",
     3: "released",
@@ -57,7 +60,11 @@ class Event(NamedTuple):
 
 
 class Capsule(NamedTuple):
-    """A published tensor, as `list` shows it. `shape` and `dtype` are None if its descriptor is of a newer kind."""
+    """A published tensor, as `list` shows it. `shape` and `dtype` are None if its descriptor is of a newer kind.
+
+    `immutable`: nobody can change a byte of it, its producer neither. `unsealed`: it lies in a dma-buf, which others may
+    write to while it is read.
+    """
 
     name: str
     version: int
@@ -67,17 +74,24 @@ class Capsule(NamedTuple):
     leases: int
     capsule: str
     retired: bool
-    once: bool
+    access: Access
+    immutable: bool = False
+    unsealed: bool = False
+    once: bool = False
 
 
-def connect(address=None, *, timeout=0.0, name=None) -> Client:
+def connect(address=None, *, timeout=0.0, name=None, reconnect=None, on_connection=None) -> Client:
     """Connect to the daemon.
 
     Without `address` (the path of its socket): $HURRAY_SOCKET, else the user's own daemon, else the system's. `timeout`
     says how many seconds to keep trying while no daemon listens: 0 tries once, None for ever. `name` is a label that
     people see in the daemon's listings.
+
+    When the daemon is restarted, the client reconnects and brings back what was published and attached; `reconnect` says for how many
+    seconds it tries each time: None for ever, 0 not at all. `on_connection`, if given, is called on a thread of the client's with "away",
+    then "back", or with "lost" when it is over.
     """
-    return Client(address, timeout=timeout, name=name)
+    return Client(address, timeout=timeout, name=name, reconnect=reconnect, on_connection=on_connection)
 
 
 def hold(stop=None) -> None:
@@ -112,6 +126,14 @@ class Publication:
         """Whether it was published `once` and somebody has taken it; still False once it has `ended`: nobody did."""
         return self._state.taken
 
+    @property
+    def reusable(self) -> bool:
+        """Whether its memory may be written again: it has ended, nobody can be reading it, and it is not immutable.
+
+        Of interest for `publish_fds`: what `allocate` gave is used again by itself.
+        """
+        return self._state.reusable
+
     def withdraw(self) -> None:
         """Let nobody attach it any more. Those who hold it go on reading."""
         self._client.withdraw(self)
@@ -139,17 +161,19 @@ class _PublicationState:
     """What events of a capsule change. The client's thread calls `on_event`; refers to no client, so that a client
     with publications is not kept alive by them."""
 
-    def __init__(self, on_release, on_open, on_take):
+    def __init__(self, on_release, on_open, on_take=None):
         self.on_release = on_release
         self.on_open = on_open
         self.on_take = on_take
         self.taken = False
         self.ended = False
+        self.reusable = False
         self.done = threading.Event()
 
     def on_event(self, kind, status, capsule, version, remaining, flags, name):
         event = _event(kind, capsule, version, remaining, name)
         if event.kind == "ended":
+            self.reusable = bool(flags & _REUSABLE)
             self.ended = True
             self.done.set()
         elif event.kind == "opened":
@@ -312,28 +336,31 @@ class Watch:
 class Client:
     """One connection to the daemon. Any thread may use it at any time. A context manager: leaving it closes it."""
 
-    def __init__(self, address=None, *, timeout=0.0, name=None):
+    def __init__(self, address=None, *, timeout=0.0, name=None, reconnect=None, on_connection=None):
         self._watches: weakref.WeakSet[Watch] = weakref.WeakSet()
         self._publications: weakref.WeakSet[_PublicationState] = weakref.WeakSet()
         self._lock = threading.RLock()  # of the two sets; a finalizer may close the client at any allocation
         self._gone = threading.Event()  # closed, or the connection has ended
         this = weakref.ref(self)
 
-        def on_connection(status):
+        def on_change(state):
             client = this()
-            if client is not None and status != 0:
+            if client is not None and state == "lost":
                 client._wake_all()
+            if on_connection is not None:
+                on_connection(state)
 
         if address is not None:
             address = _text("address", os.fspath(address))
             if not address:
                 raise InvalidArgumentError("address is empty: give the path of the daemon's socket, or None to look for it")
         name = None if name is None else _text("name", name)
-        self._core = _hurray.Client(address, name, _milliseconds(timeout), on_connection)
+        reconnect_ms = _milliseconds(reconnect)
+        self._core = _hurray.Client(address, name, _milliseconds(timeout), reconnect_ms, on_change)
 
     # -- Producing ----------------------------------------------------------------------------------------------------
 
-    def allocate(self, shape, dtype, *, zeroed=True) -> np.ndarray:
+    def allocate(self, shape, dtype, *, zeroed=True, immutable=False, access=None) -> np.ndarray:
         """A zeroed, writable array in shared memory, to be filled and passed to `publish`.
 
         Its memory, and so the array and its views, stays valid as long as any of them exists. `dtype` is what NumPy
@@ -342,16 +369,23 @@ class Client:
         Memory is used again once its publication has ended, nobody can be reading it any more, and no array shows it. With
         `zeroed=False` the array may then hold what this client published in it before, which saves the time of clearing
         for who writes every element anyway.
+
+        With `immutable=True` publishing seals it: after that nobody can change a byte of it, this program neither, and its
+        memory is never used again. For what is read long and by many, such as a model. Writing through a view that was made
+        before `publish` then ends the program (SIGSEGV). A forked child that has it mapped must end first:
+        InvalidArgumentError.
+
+        `access` says who may read what is published in it: an Access, or its mode, as in `access=0o640`. None: what the daemon is configured
+        with, by default this user alone. Memory keeps its access for life, since who has mapped it sees what is written there later.
         """
         dtype = _arrays.to_dtype(dtype)
         _arrays.element_type_of(dtype)
-        shape = (int(shape),) if np.ndim(shape) == 0 else tuple(int(size) for size in shape)
-        if any(size < 0 for size in shape):
-            raise InvalidArgumentError(f"shape {shape}: sizes can't be negative")
+        shape = _shape(shape)
         byte_size = math.prod(shape) * dtype.itemsize
         if byte_size >= 2**63:
             raise InvalidArgumentError(f"shape {shape} of {dtype} takes {byte_size} bytes, which no machine has")
-        return _arrays.new_array(self._core.allocate(byte_size, zeroed), shape, dtype)
+        core = self._core.allocate(byte_size, zeroed, access_numbers(access), immutable)
+        return _arrays.new_array(core, shape, dtype)
 
     def group(self) -> Group:
         """Begin a group: what is published into it is there all at once, when it is committed.
@@ -359,11 +393,25 @@ class Client:
             with client.group() as group:
                 for name, array in model.items():
                     client.publish(name, array, group=group)
+
+        `publish_many` does the same for arrays that are all there.
         """
         return Group(self)
 
     def publish(
-        self, name, array, *, copy=False, group=None, retain=1, once=False, on_release=None, on_open=None, on_take=None
+        self,
+        name,
+        array,
+        *,
+        copy=False,
+        immutable=False,
+        group=None,
+        access=None,
+        retain=1,
+        once=False,
+        on_release=None,
+        on_open=None,
+        on_take=None,
     ) -> Publication:
         """Publish `array` under `name`, replacing what was published there; `None` names it by its capsule id only.
 
@@ -371,7 +419,8 @@ class Client:
         consumers map the very same memory. It turns read-only then, and so does the array that `allocate` returned.
         Other views of it that were made before stay writable: don't use them, consumers see every byte.
 
-        Any other array needs `copy=True`, which copies it into shared memory first.
+        Any other array needs `copy=True`, which copies it into shared memory first; with `immutable=True` into memory that
+        nobody can change any more. (What is not copied is immutable if it was allocated so.)
 
         With a `group` of this client it is there only once that is committed.
 
@@ -380,35 +429,120 @@ class Client:
         With `once` it replaces nothing: it queues behind its name, for one client to `take` it. A taker that dies before
         it has it leaves it to the next one; what nobody takes ends with this client.
 
+        `access` is for a copy: who may read it, as for `allocate`. Of an array that came from there it is what that was allocated for.
+
         `on_release(event)` is called each time a consumer lets go, `on_open(event)` each time one attaches, `on_take(event)`
         when one has taken it, on a thread of the client's; exceptions in them go to sys.unraisablehook.
         """
+        state = _PublicationState(on_release, on_open, on_take)
         name = None if name is None else _text("name", name)
-        array = np.asanyarray(array)
-        _arrays.element_type_of(array.dtype)  # the first thing to be told about, copied or not
+        array, dense, allocation = _laid_out(array, copy)
+        terms = self._terms(state, group, access, retain, once)
+        if allocation is None:
+            published = self._core.publish_copy(name, dense, _arrays.address_of(array), array.nbytes, terms, immutable)
+        elif immutable:
+            raise InvalidArgumentError("immutable=True is for copy=True; else say it to client.allocate()")
+        else:
+            with _showing_what_is_sealed([(array, allocation)]):
+                published = self._core.publish(name, dense, allocation, terms)
+        return self._published(name, array, allocation, state, published, group)
+
+    def publish_fds(
+        self,
+        name,
+        fds,
+        shape=None,
+        dtype=None,
+        *,
+        descriptor=None,
+        placements=None,
+        group=None,
+        access=None,
+        retain=1,
+        once=False,
+        on_release=None,
+        on_open=None,
+        on_take=None,
+    ) -> Publication:
+        """Publish memory that this program has made itself, without a copy: sealed memfds, or dma-bufs.
+
+        `fds` is a descriptor of a file, something with `fileno()`, or a list of them; they stay the caller's and may be closed at
+        once. What lies in them: a row-major array of `shape` and `dtype`, or whatever an encoded `descriptor` says, whose buffer
+        i is in `fds[placements[i][0]]` from byte `placements[i][1]` on. Without `placements` each buffer begins a descriptor of
+        its own.
+
+        A memfd needs all of its pages reserved (`os.posix_fallocate`) and the seals SHRINK, GROW, SEAL and, to be written again
+        through a mapping made before, FUTURE_WRITE; or WRITE, to be immutable. A dma-buf has no seals, so it goes only to those
+        who `attach(..., allow_unsealed=True)`. Anything else is refused: InvalidArgumentError says what is missing.
+
+        `access` says who may read it, as in `allocate`; one file has one access for as long as something lies in it. `group`, `retain`,
+        `once` and the callbacks are as for `publish`.
+
+        Nobody may write to it before the publication has ended and is `reusable`.
+        """
+        name = None if name is None else _text("name", name)
+        if (descriptor is None) == (shape is None) or (shape is None) != (dtype is None):
+            raise InvalidArgumentError("say shape and dtype, or descriptor, for what lies in the memory")
+        if descriptor is None:
+            dtype = _arrays.to_dtype(dtype)
+            descriptor = _hurray.encode_dense(_arrays.row_major(_shape(shape), dtype))
+        fds = [_fileno(fd) for fd in (fds if isinstance(fds, (list, tuple)) else [fds])]
+        state = _PublicationState(on_release, on_open, on_take)
+        published = self._core.publish_fds(
+            name,
+            bytes(descriptor),
+            fds,
+            None if placements is None else [(int(segment), int(offset)) for segment, offset in placements],
+            self._terms(state, group, access, retain, once),
+        )
+        return self._published(name, None, None, state, published, group)
+
+    def publish_many(self, arrays, *, copy=False, group=None, access=None, on_release=None, on_open=None) -> dict[str, Publication]:
+        """Publish a whole model, all of it at once or not at all, in a small part of the time that `publish` of each takes.
+
+        `arrays` maps names to arrays, at most 4,096; see `publish` for what they may be, and for the rest. Without a `group` they
+        are a group of their own: consumers see all of them at once when this returns, and none of them if it raises. With one
+        of this client's they are there once that is committed; abort it if this raises. Arrays of `allocate` may have been
+        taken by a call that raises: they stay readable, and can be published with `copy=True`.
+        """
+        if group is None:
+            with self.group() as group:
+                return self.publish_many(
+                    arrays, copy=copy, group=group, access=access, on_release=on_release, on_open=on_open
+                )
+        number = self._number_of(group)
+        batch, items = [], []
+        for name, array in arrays.items():
+            state = _PublicationState(on_release, on_open)
+            array, dense, allocation = _laid_out(array, copy)
+            address = _arrays.address_of(array) if allocation is None else 0
+            batch.append((name, array, allocation, state))
+            items.append(_hurray.ToPublish(_text("name", name), dense, allocation, address, array.nbytes, state.on_event))
+        with _showing_what_is_sealed([(array, allocation) for _, array, allocation, _ in batch]):
+            published = self._core.publish_many(
+                items, (on_open is not None, on_release is not None), number, access_numbers(access)
+            )
+        return {
+            name: self._published(name, array, allocation, state, told, group)
+            for (name, array, allocation, state), told in zip(batch, published, strict=True)
+        }
+
+    def _terms(self, state, group, access, retain, once) -> _hurray.PublishTerms:
         retain = operator.index(retain)
         if retain < 1:
             raise InvalidArgumentError(f"retain is {retain}: at least 1 version stays attachable, this one")
-        state = _PublicationState(on_release, on_open, on_take)
-        tell_opened = on_open is not None
+        wanted = (state.on_open is not None, state.on_release is not None or bool(once))
+        return _hurray.PublishTerms(
+            state.on_event, wanted, self._number_of(group), access_numbers(access), min(retain, 2**64 - 1), bool(once)
+        )
+
+    def _number_of(self, group) -> int:
         if group is not None and group._client is not self:
             raise InvalidArgumentError("the group is another client's")
-        number = 0 if group is None else group._use()
-        terms = _hurray.PublishTerms(state.on_event, tell_opened, number, min(retain, 2**64 - 1), bool(once))
-        if copy:
-            array, dense = _arrays.compact(array)
-            address = _arrays.address_of(array)
-            published = self._core.publish_copy(name, dense, address, array.nbytes, terms)
-        else:
-            allocation = _arrays.allocation_of(array)
-            if allocation is None:
-                raise InvalidArgumentError(
-                    "the array is not in shared memory: fill an array from client.allocate() instead, or pass copy=True"
-                )
-            if allocation.published:
-                raise InvalidArgumentError("the array's memory was published before, which works once: pass copy=True")
-            dense = _arrays.lies_in(array, allocation)
-            published = self._core.publish(name, dense, allocation, terms)
+        return 0 if group is None else group._use()
+
+    def _published(self, name, array, allocation, state, published, group) -> Publication:
+        if allocation is not None:
             _arrays.make_read_only(array, allocation)
         with self._lock:
             self._publications.add(state)
@@ -433,20 +567,44 @@ class Client:
 
     # -- Consuming ----------------------------------------------------------------------------------------------------
 
-    def attach(self, what, *, timeout=0.0, version=None, newer_than=None) -> _hurray.Tensor:
+    def attach(
+        self, what, *, timeout=0.0, version=None, newer_than=None, immutable_only=False, allow_unsealed=False
+    ) -> _hurray.Tensor:
         """Attach a published tensor: read-only, without a copy.
 
         `what` is a name, or a Capsule or Publication for exactly that one. Of a name, the newest version is taken, or
         `version`, or the first that is newer than `newer_than` (0: any). `timeout` says how many seconds to wait for it to be
         published: 0 raises NotFoundError at once, None waits for ever; TimeoutError once it has run out. Ctrl-C ends
         the wait.
+
+        What memory it lies in does not decide which version that is: with `immutable_only=True` one that its producer may
+        write to again is refused, without `allow_unsealed=True` one in a dma-buf, which others may write to while it is read:
+        UnsupportedError, at once or when that version comes.
         """
         capsule = getattr(what, "capsule", None)
         name = _text("name", what) if capsule is None else None
         milliseconds = _milliseconds(timeout)
         return self._core.attach(
-            name, capsule, _version("version", version, 1), _version("newer_than", newer_than, 0), milliseconds
+            name,
+            capsule,
+            _version("version", version, 1),
+            _version("newer_than", newer_than, 0),
+            milliseconds,
+            bool(immutable_only),
+            bool(allow_unsealed),
         )
+
+    def attach_many(self, what, *, timeout=0.0) -> list[_hurray.Tensor]:
+        """Attach several published tensors, all of them or none, in a small part of the time that `attach` of each takes.
+
+        `what` are names, Capsules and Publications, each as for `attach`; the tensors come in that order. `timeout` is for
+        all of them together. What is raised names the first that could not be had; none is held then.
+        """
+        wanted = []
+        for one in what:
+            capsule = getattr(one, "capsule", None)
+            wanted.append((_text("name", one) if capsule is None else None, capsule))
+        return self._core.attach_many(wanted, _milliseconds(timeout))
 
     def take(self, what, *, timeout=0.0) -> _hurray.Tensor:
         """Take what was published `once`: the oldest under a name, for this client alone.
@@ -466,7 +624,10 @@ class Client:
 
     def list(self, pattern="") -> list[Capsule]:
         """The capsules that this user may read. `pattern`: a name, a prefix that ends in "/", or "" for all."""
-        return [Capsule(*entry) for entry in self._core.list(_text("pattern", pattern))]
+        return [
+            Capsule(*entry, Access(*access), immutable, unsealed)
+            for *entry, access, immutable, unsealed in self._core.list(_text("pattern", pattern))
+        ]
 
     def watch(self, pattern="", callback=None) -> Watch:
         """What there is ("present", then "snapshot-end"), and from then on what changes.
@@ -538,6 +699,34 @@ class Client:
         raise ConnectionLostError("the connection to the daemon has ended")
 
 
+@contextlib.contextmanager
+def _showing_what_is_sealed(arrays):
+    """Turns arrays of immutable allocations read-only that were sealed and then refused."""
+    try:
+        yield
+    except BaseException:
+        for array, allocation in arrays:
+            if allocation is not None and allocation.read_only:
+                _arrays.make_read_only(array, allocation)
+        raise
+
+
+def _laid_out(array, copy):
+    """The array that is published, how it lies, and its allocation; None if it is copied."""
+    array = np.asanyarray(array)
+    _arrays.element_type_of(array.dtype)  # the first thing to be told about, copied or not
+    if copy:
+        return *_arrays.compact(array), None
+    allocation = _arrays.allocation_of(array)
+    if allocation is None:
+        raise InvalidArgumentError(
+            "the array is not in shared memory: fill an array from client.allocate() instead, or pass copy=True"
+        )
+    if allocation.published:
+        raise InvalidArgumentError("the array's memory was published before, which works once: pass copy=True")
+    return array, _arrays.lies_in(array, allocation), allocation
+
+
 def _event(kind, capsule, version, remaining, name) -> Event:
     return Event(_KINDS.get(kind, f"kind-{kind}"), name, capsule, version, remaining)
 
@@ -567,6 +756,17 @@ def _text(what: str, text) -> str:
     except UnicodeEncodeError:
         raise InvalidArgumentError(f"{what} {text!r} can't be written in UTF-8") from None
     return text
+
+
+def _shape(shape) -> tuple[int, ...]:
+    shape = (int(shape),) if np.ndim(shape) == 0 else tuple(int(size) for size in shape)
+    if any(size < 0 for size in shape):
+        raise InvalidArgumentError(f"shape {shape}: sizes can't be negative")
+    return shape
+
+
+def _fileno(fd) -> int:
+    return operator.index(fd.fileno() if hasattr(fd, "fileno") else fd)
 
 
 def _version(what: str, version, lowest: int) -> int:

@@ -40,8 +40,11 @@ void call_python(Call&& call) noexcept {
 }
 
 void on_capsule_event(const HurrayEvent* event, void* context) noexcept {
+    auto* const self = static_cast<CallbackContext*>(context);
+    if (self->end_only && event->kind != HURRAY_EVENT_ENDED) {
+        return;
+    }
     call_python([&] {
-        auto* const self = static_cast<CallbackContext*>(context);
         ClientState* const owner = self->owner;
         const nb::object callable = self->callable;  // the call may end what holds it
         if (event->kind == HURRAY_EVENT_ENDED) {
@@ -61,7 +64,9 @@ void on_client_event(const HurrayEvent* event, void* context) noexcept {
     call_python([&] {
         const nb::object callable = static_cast<ClientState*>(context)->on_connection;
         if (callable.is_valid()) {
-            callable(event->status);
+            callable(event->status == HURRAY_OK                     ? "back"
+                     : (event->flags & HURRAY_EVENT_FLAG_AWAY) != 0 ? "away"
+                                                                    : "lost");
         }
     });
 }
@@ -90,17 +95,39 @@ std::vector<std::uint8_t> encode(const Dense& dense) {
 
 const char* c_str(const std::optional<std::string>& text) { return text ? text->c_str() : nullptr; }
 
+HurrayAccess to_c(const Access& access) {
+    return access ? HurrayAccess{1, access->first, access->second} : HurrayAccess{};
+}
+
+// A list of one buffer: memory of the caller's, to be copied.
+BufferList wrap(std::uintptr_t address, std::uint64_t byte_size) {
+    HurrayBufferList* made = nullptr;
+    check(hurray_buffer_list_new(1, &made));
+    BufferList buffers(made);
+    HurrayBuffer* buffer = nullptr;
+    check(hurray_buffer_from_ptr(reinterpret_cast<void*>(address), byte_size, HURRAY_MIN_BUFFER_ALIGNMENT,
+                                 HURRAY_DEVICE_CPU, HURRAY_SYNC_PRODUCER_SYNCED, HURRAY_MEMORY_STANDARD, nullptr,
+                                 nullptr, &buffer));
+    if (const HurrayStatus status = hurray_buffer_list_push(made, buffer); status != HURRAY_OK) {
+        hurray_buffer_destroy(buffer);
+        raise_status(status);
+    }
+    return buffers;
+}
+
 // Publishes by `call(options, info)` and looks after the callback's context.
 template <typename Call>
 Published publish_with(ClientState& state, const PublishTerms& terms, Call&& call) {
     HurrayPublishOptions options{};
     options.struct_size = sizeof options;
-    options.flags = (terms.tell_opened ? HURRAY_PUBLISH_TELL_OPENED : 0) | (terms.once ? HURRAY_PUBLISH_ONCE : 0);
+    const auto [opened, closed] = terms.wanted;
+    options.flags = (opened ? HURRAY_PUBLISH_TELL_OPENED : 0) | (terms.once ? HURRAY_PUBLISH_ONCE : 0);
     options.group = terms.group;
+    options.access = to_c(terms.access);
     options.retain = terms.retain;
     CallbackContext* context = nullptr;
     if (!terms.on_event.is_none()) {
-        context = state.add(terms.on_event);
+        context = state.add(terms.on_event, !opened && !closed);
         options.on_event = on_capsule_event;
         options.context = context;
     }
@@ -132,8 +159,8 @@ ClientState::~ClientState() {
     }
 }
 
-CallbackContext* ClientState::add(nb::object callable) {
-    auto context = std::make_unique<CallbackContext>(CallbackContext{this, std::move(callable)});
+CallbackContext* ClientState::add(nb::object callable, bool end_only) {
+    auto context = std::make_unique<CallbackContext>(CallbackContext{this, std::move(callable), end_only});
     contexts.insert(context.get());
     return context.release();
 }
@@ -192,10 +219,16 @@ AllocationHandle Allocation::take(const std::shared_ptr<ClientState>& client) {
     return std::move(handle_);
 }
 
+void Allocation::give_back(AllocationHandle handle) {
+    handle_ = std::move(handle);
+    std::uint8_t writable = 1;
+    sealed_ = hurray_allocation_is_writable(handle_.get(), &writable) == HURRAY_OK && writable == 0;
+}
+
 // ---- Client ---------------------------------------------------------------------------------------------------------
 
 Client::Client(const std::optional<std::string>& address, const std::optional<std::string>& client_name,
-               std::int64_t timeout_ms, nb::object on_connection)
+               std::int64_t timeout_ms, std::int64_t reconnect_ms, nb::object on_connection)
     : state_(ClientState::make()) {
     state_->on_connection = std::move(on_connection);
     HurrayConnectOptions options{};
@@ -203,6 +236,8 @@ Client::Client(const std::optional<std::string>& address, const std::optional<st
     options.address = c_str(address);
     options.client_name = c_str(client_name);
     options.timeout_ms = timeout_ms;
+    options.flags = reconnect_ms == 0 ? HURRAY_CONNECT_NO_RECONNECT : 0;
+    options.reconnect_ms = reconnect_ms;
     options.on_event = on_client_event;
     options.interrupted = on_interrupt;
     options.context = state_.get();
@@ -236,11 +271,13 @@ void Client::close() {
     }
 }
 
-std::unique_ptr<Allocation> Client::allocate(std::uint64_t byte_size, bool zeroed) {
+std::unique_ptr<Allocation> Client::allocate(std::uint64_t byte_size, bool zeroed, const Access& access,
+                                             bool immutable) {
     const std::shared_ptr<ClientState> state = use();
     HurrayAllocateOptions options{};
     options.struct_size = sizeof options;
-    options.flags = zeroed ? 0 : HURRAY_ALLOCATE_UNINITIALIZED;
+    options.flags = (zeroed ? 0 : HURRAY_ALLOCATE_UNINITIALIZED) | (immutable ? HURRAY_ALLOCATE_IMMUTABLE : 0);
+    options.access = to_c(access);
     HurrayAllocation* allocation = nullptr;
     check(without_gil([&] { return hurray_client_allocate(state->handle, &byte_size, 1, &options, &allocation); }));
     return std::make_unique<Allocation>(state, AllocationHandle(allocation));
@@ -266,24 +303,122 @@ Published Client::publish(const std::optional<std::string>& name, const Dense& d
 }
 
 Published Client::publish_copy(const std::optional<std::string>& name, const Dense& dense, std::uintptr_t address,
-                               std::uint64_t byte_size, const PublishTerms& terms) {
+                               std::uint64_t byte_size, const PublishTerms& terms, bool immutable) {
     const std::shared_ptr<ClientState> state = use();
     const std::vector<std::uint8_t> descriptor = encode(dense);
-    HurrayBufferList* made = nullptr;
-    check(hurray_buffer_list_new(1, &made));
-    const BufferList buffers(made);
-    HurrayBuffer* buffer = nullptr;
-    check(hurray_buffer_from_ptr(reinterpret_cast<void*>(address), byte_size, HURRAY_MIN_BUFFER_ALIGNMENT,
-                                 HURRAY_DEVICE_CPU, HURRAY_SYNC_PRODUCER_SYNCED, HURRAY_MEMORY_STANDARD, nullptr,
-                                 nullptr, &buffer));
-    if (const HurrayStatus status = hurray_buffer_list_push(made, buffer); status != HURRAY_OK) {
-        hurray_buffer_destroy(buffer);
+    const BufferList buffers = wrap(address, byte_size);
+    return publish_with(*state, terms, [&](HurrayPublishOptions& options, HurrayCapsuleInfo& info) {
+        options.flags |= HURRAY_PUBLISH_COPY | (immutable ? HURRAY_PUBLISH_IMMUTABLE : 0);
+        return hurray_client_publish_list(state->handle, c_str(name), descriptor.data(), descriptor.size(),
+                                          buffers.get(), &options, &info);
+    });
+}
+
+std::vector<Published> Client::publish_many(const std::vector<ToPublish>& items, std::pair<bool, bool> wanted,
+                                            std::uint64_t group, const Access& access) {
+    const std::shared_ptr<ClientState> state = use();
+    const auto [opened, closed] = wanted;
+    struct Call {
+        std::vector<std::uint8_t> descriptor;
+        HurrayPublishOptions options{};
+        HurrayCapsuleInfo info{};
+        HurrayAllocation* handle = nullptr;
+        BufferList buffers;
+        CallbackContext* context = nullptr;
+    };
+    std::vector<Call> calls(items.size());
+    std::vector<HurrayPublishItem> c_items(items.size());
+    // What was not published is given back, whichever way this ends.
+    const auto settle = [&]() noexcept {
+        for (std::size_t i = 0; i < calls.size(); ++i) {
+            Allocation* const allocation = items[i].allocation;
+            if (calls[i].handle != nullptr) {
+                allocation->give_back(AllocationHandle(calls[i].handle));
+            } else if (allocation != nullptr && c_items[i].status == HURRAY_OK) {
+                allocation->mark_published();
+            }
+            if (c_items[i].status != HURRAY_OK) {
+                state->remove(calls[i].context);
+            }
+        }
+    };
+    for (HurrayPublishItem& item : c_items) {
+        item.status = HURRAY_ERR_INTERNAL;
+    }
+    HurrayStatus status = HURRAY_OK;
+    try {
+        for (std::size_t i = 0; i < items.size(); ++i) {
+            const ToPublish& what = items[i];
+            Call& call = calls[i];
+            HurrayPublishItem& item = c_items[i];
+            call.descriptor = encode(what.dense);
+            call.options.struct_size = sizeof call.options;
+            call.options.flags = opened ? HURRAY_PUBLISH_TELL_OPENED : 0;
+            call.options.group = group;
+            call.options.access = to_c(access);
+            call.info.struct_size = sizeof call.info;
+            if (!what.on_event.is_none()) {
+                call.context = state->add(what.on_event, !opened && !closed);
+                call.options.on_event = on_capsule_event;
+                call.options.context = call.context;
+            }
+            item.struct_size = sizeof item;
+            item.name = c_str(what.name);
+            item.descriptor = call.descriptor.data();
+            item.descriptor_len = call.descriptor.size();
+            item.options = &call.options;
+            item.info = &call.info;
+            if (what.allocation != nullptr) {
+                call.handle = what.allocation->take(state).release();  // no second thread can publish it meanwhile
+                item.allocation = &call.handle;
+            } else {
+                call.options.flags |= HURRAY_PUBLISH_COPY;
+                call.buffers = wrap(what.address, what.byte_size);
+                item.buffers = call.buffers.get();
+            }
+        }
+        status = without_gil([&] { return hurray_client_publish_many(state->handle, c_items.data(), c_items.size()); });
+    } catch (...) {
+        settle();
+        throw;
+    }
+    settle();
+    if (status != HURRAY_OK) {
         raise_status(status);
     }
-    return publish_with(*state, terms, [&](HurrayPublishOptions& options, HurrayCapsuleInfo& info) {
-        options.flags |= HURRAY_PUBLISH_COPY;
-        return hurray_client_publish_list(state->handle, c_str(name), descriptor.data(), descriptor.size(), made,
-                                          &options, &info);
+    std::vector<Published> published;
+    for (const Call& call : calls) {
+        published.emplace_back(capsule_text(call.info.capsule), call.info.version);
+    }
+    return published;
+}
+
+Published Client::publish_fds(const std::optional<std::string>& name, const nb::bytes& descriptor,
+                              const std::vector<std::int32_t>& fds,
+                              const std::optional<std::vector<std::pair<std::uint32_t, std::uint64_t>>>& placements,
+                              const PublishTerms& terms) {
+    const std::shared_ptr<ClientState> state = use();
+    const auto* const encoded = reinterpret_cast<const std::uint8_t*>(descriptor.c_str());
+    std::vector<HurrayPlacement> placed;
+    if (placements) {
+        HurrayDescriptor* made = nullptr;
+        check(hurray_descriptor_decode(encoded, descriptor.size(), &made));
+        std::uint32_t buffers = 0;
+        hurray_descriptor_buffer_count(made, &buffers);
+        hurray_descriptor_destroy(made);
+        if (placements->size() != buffers) {
+            const std::string message =
+                std::to_string(placements->size()) + " placements for " + std::to_string(buffers) + " buffers";
+            raise_status(HURRAY_ERR_INVALID_ARGUMENT, message);
+        }
+        for (const auto& [segment, offset] : *placements) {
+            placed.push_back({segment, offset});
+        }
+    }
+    return publish_with(*state, terms, [&](const HurrayPublishOptions& options, HurrayCapsuleInfo& info) {
+        return hurray_client_publish_fds(state->handle, c_str(name), encoded, descriptor.size(), fds.data(),
+                                         static_cast<std::uint32_t>(fds.size()), placements ? placed.data() : nullptr,
+                                         &options, &info);
     });
 }
 
@@ -316,8 +451,11 @@ void Client::withdraw(const std::string& capsule) {
 
 std::unique_ptr<Tensor> Client::attach(const std::optional<std::string>& name,
                                        const std::optional<std::string>& capsule, std::uint64_t version,
-                                       std::uint64_t newer_than, std::int64_t timeout_ms) {
+                                       std::uint64_t newer_than, std::int64_t timeout_ms, bool immutable_only,
+                                       bool allow_unsealed) {
     HurrayAttachOptions options{};
+    options.flags =
+        (immutable_only ? HURRAY_ATTACH_IMMUTABLE_ONLY : 0) | (allow_unsealed ? HURRAY_ATTACH_ALLOW_UNSEALED : 0);
     options.version = version;
     options.newer_than = newer_than;
     options.timeout_ms = timeout_ms;
@@ -348,6 +486,42 @@ std::unique_ptr<Tensor> Client::attach_what(const std::optional<std::string>& na
     info.struct_size = sizeof info;
     check(without_gil([&] { return hurray_client_attach(state->handle, &options, &buffers, &context, &info); }));
     return std::make_unique<Tensor>(BufferList(buffers), Context(context), info);
+}
+
+std::vector<std::unique_ptr<Tensor>> Client::attach_many(
+    const std::vector<std::pair<std::optional<std::string>, std::optional<std::string>>>& what,
+    std::int64_t timeout_ms) {
+    const std::shared_ptr<ClientState> state = use();
+    std::vector<HurrayCapsuleId> ids(what.size());
+    std::vector<HurrayAttachOptions> options(what.size());
+    std::vector<HurrayCapsuleInfo> infos(what.size());
+    std::vector<HurrayAttachItem> items(what.size());
+    std::vector<std::unique_ptr<Tensor>> tensors;
+    tensors.reserve(what.size());
+    for (std::size_t i = 0; i < what.size(); ++i) {
+        const auto& [name, capsule] = what[i];
+        options[i].struct_size = sizeof options[i];
+        options[i].name = c_str(name);
+        options[i].timeout_ms = timeout_ms;
+        if (capsule) {
+            ids[i] = capsule_from_text(*capsule);
+            options[i].capsule = &ids[i];
+        }
+        infos[i].struct_size = sizeof infos[i];
+        items[i].struct_size = sizeof items[i];
+        items[i].options = &options[i];
+        items[i].info = &infos[i];
+    }
+    check(without_gil([&] { return hurray_client_attach_many(state->handle, items.data(), items.size()); }));
+    std::vector<std::pair<BufferList, Context>> owned;
+    owned.reserve(items.size());
+    for (HurrayAttachItem& item : items) {
+        owned.emplace_back(BufferList(item.buffers), Context(item.context));
+    }
+    for (std::size_t i = 0; i < items.size(); ++i) {
+        tensors.push_back(std::make_unique<Tensor>(std::move(owned[i].first), std::move(owned[i].second), infos[i]));
+    }
+    return tensors;
 }
 
 nb::list Client::list(const std::string& pattern) {
@@ -392,10 +566,12 @@ nb::list Client::list(const std::string& pattern) {
         } catch (const nb::python_error&) {
             // A descriptor of a newer kind: it is there all the same.
         }
-        result.append(nb::make_tuple(entry.name, entry.info.version, shape, element_type, entry.info.byte_size,
-                                     entry.info.leases, capsule_text(entry.info.capsule),
-                                     (entry.info.flags & HURRAY_CAPSULE_RETIRED) != 0,
-                                     (entry.info.flags & HURRAY_CAPSULE_ONCE) != 0));
+        result.append(nb::make_tuple(
+            entry.name, entry.info.version, shape, element_type, entry.info.byte_size, entry.info.leases,
+            capsule_text(entry.info.capsule), (entry.info.flags & HURRAY_CAPSULE_RETIRED) != 0,
+            nb::make_tuple(entry.info.access.mode, entry.info.access.gid),
+            (entry.info.flags & HURRAY_CAPSULE_IMMUTABLE) != 0, (entry.info.flags & HURRAY_CAPSULE_UNSEALED) != 0,
+            (entry.info.flags & HURRAY_CAPSULE_ONCE) != 0));
     }
     return result;
 }
@@ -477,7 +653,7 @@ namespace {
 int allocation_get(PyObject* self, Py_buffer* view, int flags) noexcept {
     const Allocation* source = nb::inst_ptr<Allocation>(self);
     return PyBuffer_FillInfo(view, self, source->data(), static_cast<Py_ssize_t>(source->nbytes()),
-                             source->published() ? 1 : 0, flags);
+                             source->read_only() ? 1 : 0, flags);
 }
 
 PyType_Slot allocation_slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(allocation_get)}, {0, nullptr}};
@@ -517,9 +693,19 @@ void at_exit() {
     }
 }
 
+Client::ToPublish to_publish(const std::optional<std::string>& name, const Dense& dense, Allocation* allocation,
+                             std::uintptr_t address, std::uint64_t byte_size, nb::object on_event) {
+    return {name, dense, allocation, address, byte_size, std::move(on_event)};
+}
+
 Dense dense(std::uint8_t element_type, std::uint8_t layout, std::vector<std::uint64_t> shape,
             std::vector<std::int64_t> strides, std::uint64_t byte_offset) {
     return {element_type, layout, std::move(shape), std::move(strides), byte_offset};
+}
+
+PublishTerms publish_terms(nb::object on_event, std::pair<bool, bool> wanted, std::uint64_t group, const Access& access,
+                           std::uint64_t retain, bool once) {
+    return {std::move(on_event), wanted, group, access, retain, once};
 }
 
 }  // namespace
@@ -529,6 +715,7 @@ void bind_client(nb::module_& module) {
         .def_prop_ro("address", &Allocation::address)
         .def_prop_ro("nbytes", &Allocation::nbytes)
         .def_prop_ro("published", &Allocation::published)
+        .def_prop_ro("read_only", &Allocation::read_only)
         .def_rw("array", &Allocation::array, nb::arg().none());
 
     nb::class_<Dense>(module, "Dense")
@@ -536,34 +723,47 @@ void bind_client(nb::module_& module) {
              nb::arg("byte_offset"));
 
     nb::class_<PublishTerms>(module, "PublishTerms")
-        .def(nb::new_([](nb::object on_event, bool tell_opened, std::uint64_t group, std::uint64_t retain, bool once) {
-                 return PublishTerms{std::move(on_event), tell_opened, group, retain, once};
-             }),
-             nb::arg("on_event").none(), nb::arg("tell_opened"), nb::arg("group"), nb::arg("retain"), nb::arg("once"));
+        .def(nb::new_(&publish_terms), nb::arg("on_event").none(), nb::arg("wanted"), nb::arg("group"),
+             nb::arg("access").none(), nb::arg("retain"), nb::arg("once"));
+    nb::class_<Client::ToPublish>(module, "ToPublish")
+        .def(nb::new_(&to_publish), nb::arg("name").none(), nb::arg("dense"), nb::arg("allocation").none(),
+             nb::arg("address"), nb::arg("byte_size"), nb::arg("on_event").none());
 
     nb::class_<Client>(module, "Client", nb::type_slots(client_slots), nb::is_weak_referenceable())
-        .def(nb::init<const std::optional<std::string>&, const std::optional<std::string>&, std::int64_t, nb::object>(),
-             nb::arg("address").none(), nb::arg("client_name").none(), nb::arg("timeout_ms"),
+        .def(nb::init<const std::optional<std::string>&, const std::optional<std::string>&, std::int64_t, std::int64_t,
+                      nb::object>(),
+             nb::arg("address").none(), nb::arg("client_name").none(), nb::arg("timeout_ms"), nb::arg("reconnect_ms"),
              nb::arg("on_connection").none())
         .def("close", &Client::close)
         .def_prop_ro("closed", &Client::closed)
-        .def("allocate", &Client::allocate, nb::arg("byte_size"), nb::arg("zeroed"))
+        .def("allocate", &Client::allocate, nb::arg("byte_size"), nb::arg("zeroed"), nb::arg("access") = nb::none(),
+             nb::arg("immutable") = false)
         .def("publish", &Client::publish, nb::arg("name").none(), nb::arg("dense"), nb::arg("allocation"),
              nb::arg("terms"))
         .def("publish_copy", &Client::publish_copy, nb::arg("name").none(), nb::arg("dense"), nb::arg("address"),
-             nb::arg("byte_size"), nb::arg("terms"))
+             nb::arg("byte_size"), nb::arg("terms"), nb::arg("immutable") = false)
+        .def("publish_fds", &Client::publish_fds, nb::arg("name").none(), nb::arg("descriptor"), nb::arg("fds"),
+             nb::arg("placements").none(), nb::arg("terms"))
+        .def("publish_many", &Client::publish_many, nb::arg("items"), nb::arg("wanted"), nb::arg("group"),
+             nb::arg("access") = nb::none())
         .def("begin_group", &Client::begin_group)
         .def("end_group", &Client::end_group, nb::arg("group"), nb::arg("commit"))
         .def("published_version", &Client::published_version, nb::arg("capsule"))
         .def("withdraw", &Client::withdraw, nb::arg("capsule"))
         .def("attach", &Client::attach, nb::arg("name").none(), nb::arg("capsule").none(), nb::arg("version"),
-             nb::arg("newer_than"), nb::arg("timeout_ms"))
+             nb::arg("newer_than"), nb::arg("timeout_ms"), nb::arg("immutable_only") = false,
+             nb::arg("allow_unsealed") = false)
         .def("take", &Client::take, nb::arg("name").none(), nb::arg("capsule").none(), nb::arg("timeout_ms"))
+        .def("attach_many", &Client::attach_many, nb::arg("what"), nb::arg("timeout_ms"))
         .def("list", &Client::list, nb::arg("pattern"))
         .def("watch", &Client::watch, nb::arg("pattern"), nb::arg("callable"))
         .def("unwatch", &Client::unwatch, nb::arg("watch"))
         .def("status_json", &Client::status_json);
 
+    module.def("encode_dense", [](const Dense& dense) {
+        const std::vector<std::uint8_t> descriptor = encode(dense);
+        return nb::bytes(descriptor.data(), descriptor.size());
+    });
     module.def("at_exit", &at_exit);
     module.def("after_fork_in_child", &gate::reset_in_child);
 }

@@ -25,6 +25,8 @@ class ClientState;
 struct CallbackContext {
     ClientState* owner;
     nb::object callable;  // (kind, status, capsule, version, remaining, flags, name); null once cleared
+    /// Of a publication whose leases interest nobody: then no consumer's release has to wait for the interpreter.
+    bool end_only = false;
 };
 
 /// The handle of a connection, and the Python objects that it may call. Everything but `handle` is touched with the GIL
@@ -36,7 +38,7 @@ class ClientState {
   public:
     static std::shared_ptr<ClientState> make();
 
-    CallbackContext* add(nb::object callable);
+    CallbackContext* add(nb::object callable, bool end_only = false);
     /// The context may not be used any more by the library. Null is fine.
     void remove(CallbackContext* context);
 
@@ -62,11 +64,13 @@ class Allocation {
     [[nodiscard]] std::uintptr_t address() const { return reinterpret_cast<std::uintptr_t>(data_); }
     [[nodiscard]] std::uint64_t nbytes() const { return byte_size_; }
     [[nodiscard]] bool published() const { return published_; }
+    [[nodiscard]] bool read_only() const { return published_ || sealed_; }
     [[nodiscard]] void* data() const { return data_; }
 
     /// Takes the handle for a publish by `client`; throws if it isn't there or isn't that client's.
     [[nodiscard]] AllocationHandle take(const std::shared_ptr<ClientState>& client);
-    void give_back(AllocationHandle handle) { handle_ = std::move(handle); }
+    /// Of a publish that failed, which may have made it immutable all the same.
+    void give_back(AllocationHandle handle);
     void mark_published() { published_ = true; }
 
     nb::object array;  // weak reference to the array that allocate() returned
@@ -78,6 +82,7 @@ class Allocation {
     void* data_ = nullptr;
     std::uint64_t byte_size_ = 0;
     bool published_ = false;
+    bool sealed_ = false;  // it can't be written any more
 };
 
 /// How a dense tensor lies in its buffer.
@@ -89,13 +94,16 @@ struct Dense {
     std::uint64_t byte_offset;
 };
 
-using Published = std::pair<std::string, std::uint64_t>;  // capsule, version
+using Published = std::pair<std::string, std::uint64_t>;                // capsule, version
+using Access = std::optional<std::pair<std::uint32_t, std::uint32_t>>;  // gid, mode; nothing: the daemon's default
 
-// What a publish asks for beside the tensor.
+/// What a publish asks for beside the tensor.
 struct PublishTerms {
-    nb::object on_event;
-    bool tell_opened;
-    std::uint64_t group;
+    nb::object on_event;  ///< or None
+    /// Whether to tell it of leases that open, and of those that end or take; of the capsule's end it is told anyway.
+    std::pair<bool, bool> wanted;
+    std::uint64_t group;  ///< 0: none
+    Access access;
     std::uint64_t retain;
     bool once;
 };
@@ -103,15 +111,33 @@ struct PublishTerms {
 class Client {
   public:
     Client(const std::optional<std::string>& address, const std::optional<std::string>& client_name,
-           std::int64_t timeout_ms, nb::object on_connection);
+           std::int64_t timeout_ms, std::int64_t reconnect_ms, nb::object on_connection);
 
     void close();
     [[nodiscard]] bool closed() const { return state_ == nullptr; }
-    [[nodiscard]] std::unique_ptr<Allocation> allocate(std::uint64_t byte_size, bool zeroed);
+    [[nodiscard]] std::unique_ptr<Allocation> allocate(std::uint64_t byte_size, bool zeroed, const Access& access,
+                                                       bool immutable);
     Published publish(const std::optional<std::string>& name, const Dense& dense, Allocation& allocation,
                       const PublishTerms& terms);
     Published publish_copy(const std::optional<std::string>& name, const Dense& dense, std::uintptr_t address,
-                           std::uint64_t byte_size, const PublishTerms& terms);
+                           std::uint64_t byte_size, const PublishTerms& terms, bool immutable);
+    /// One of several.
+    struct ToPublish {
+        std::optional<std::string> name;
+        Dense dense;
+        Allocation* allocation;  ///< else address and size of what is copied
+        std::uintptr_t address;
+        std::uint64_t byte_size;
+        nb::object on_event;  ///< or None
+    };
+    /// All of them, or some, and then it throws: `group` is to be aborted. `wanted` is as in PublishTerms.
+    std::vector<Published> publish_many(const std::vector<ToPublish>& items, std::pair<bool, bool> wanted,
+                                        std::uint64_t group, const Access& access);
+    /// Memory that the caller has made: `placements` are the descriptor and the offset of each buffer; none: buffer i begins fds[i].
+    Published publish_fds(const std::optional<std::string>& name, const nb::bytes& descriptor,
+                          const std::vector<std::int32_t>& fds,
+                          const std::optional<std::vector<std::pair<std::uint32_t, std::uint64_t>>>& placements,
+                          const PublishTerms& terms);
     [[nodiscard]] std::uint64_t begin_group();
     void end_group(std::uint64_t group, bool commit);
     /// Of a capsule that this client has published and that has not ended; 0 while it is staged.
@@ -119,9 +145,14 @@ class Client {
     void withdraw(const std::string& capsule);
     [[nodiscard]] std::unique_ptr<Tensor> attach(const std::optional<std::string>& name,
                                                  const std::optional<std::string>& capsule, std::uint64_t version,
-                                                 std::uint64_t newer_than, std::int64_t timeout_ms);
+                                                 std::uint64_t newer_than, std::int64_t timeout_ms, bool immutable_only,
+                                                 bool allow_unsealed);
     [[nodiscard]] std::unique_ptr<Tensor> take(const std::optional<std::string>& name,
                                                const std::optional<std::string>& capsule, std::int64_t timeout_ms);
+    /// Of each, name or capsule.
+    [[nodiscard]] std::vector<std::unique_ptr<Tensor>> attach_many(
+        const std::vector<std::pair<std::optional<std::string>, std::optional<std::string>>>& what,
+        std::int64_t timeout_ms);
     [[nodiscard]] nb::list list(const std::string& pattern);
     std::uint64_t watch(const std::string& pattern, nb::object callable);
     void unwatch(std::uint64_t watch);
@@ -133,7 +164,7 @@ class Client {
 
   private:
     [[nodiscard]] std::shared_ptr<ClientState> use() const;
-    // `options` without name and capsule.
+    /// `options` without name and capsule.
     [[nodiscard]] std::unique_ptr<Tensor> attach_what(const std::optional<std::string>& name,
                                                       const std::optional<std::string>& capsule,
                                                       HurrayAttachOptions options);

@@ -411,7 +411,11 @@ Tensor::Tensor(BufferList buffers, Context context, const HurrayCapsuleInfo& inf
     : lease_(std::make_shared<Lease>()),
       name_(info.name == nullptr ? "" : info.name),
       capsule_(capsule_text(info.capsule)),
-      version_(info.version) {
+      version_(info.version),
+      gid_(info.access.gid),
+      mode_(info.access.mode),
+      immutable_((info.flags & HURRAY_CAPSULE_IMMUTABLE) != 0),
+      unsealed_((info.flags & HURRAY_CAPSULE_UNSEALED) != 0) {
     lease_->buffers = std::move(buffers);
     lease_->context = std::move(context);
     TensorInfo read = read_descriptor(info.descriptor, info.descriptor_len);
@@ -541,6 +545,16 @@ void bind_tensor(nb::module_& module) {
         .def_prop_ro("name", &Tensor::name, "The name it was published under; \"\" if it has none.")
         .def_prop_ro("version", &Tensor::version, "Version of its name; rises with each publish, with gaps.")
         .def_prop_ro("capsule", &Tensor::capsule, "Id of the capsule, \"UID:HEX\".")
+        .def_prop_ro("immutable", &Tensor::immutable,
+                     "Whether nobody can change a byte of it any more, its producer neither.")
+        .def_prop_ro("unsealed", &Tensor::unsealed,
+                     "Whether it lies in a dma-buf, which others may write to while it is read.")
+        .def_prop_ro(
+            "access",
+            [](const Tensor& self) {
+                return nb::module_::import_("hurray._access").attr("Access")(self.mode(), self.gid());
+            },
+            "Who may read and replace it: an Access, its group as a number.")
         .def_prop_ro("closed", &Tensor::closed, "Whether close() was called.")
         .def_prop_ro(
             "state", &Tensor::state,

@@ -71,6 +71,10 @@ class Tensor {
     [[nodiscard]] const std::string& name() const { return name_; }
     [[nodiscard]] const std::string& capsule() const { return capsule_; }
     [[nodiscard]] std::uint64_t version() const { return version_; }
+    [[nodiscard]] bool immutable() const { return immutable_; }
+    [[nodiscard]] bool unsealed() const { return unsealed_; }
+    [[nodiscard]] std::uint32_t gid() const { return gid_; }
+    [[nodiscard]] std::uint32_t mode() const { return mode_; }
     [[nodiscard]] bool closed() const { return lease_ == nullptr; }
 
     /// Lets go of the lease; views keep it.
@@ -91,6 +95,10 @@ class Tensor {
     std::string name_;
     std::string capsule_;
     std::uint64_t version_;
+    std::uint32_t gid_;
+    std::uint32_t mode_;
+    bool immutable_;
+    bool unsealed_;
 };
 
 /// Adds Tensor and View to the module.

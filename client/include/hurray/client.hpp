@@ -51,6 +51,7 @@
 #include <type_traits>
 #include <unordered_map>
 #include <utility>
+#include <variant>
 #include <vector>
 
 namespace hurray {
@@ -68,22 +69,23 @@ struct CapsuleId {
     friend auto operator<=>(const CapsuleId&, const CapsuleId&) = default;
 };
 
-/// Who may read a capsule, and who may replace and withdraw it: as of a file.
+/// Who may read a capsule, and who may replace and withdraw it: as of a file, see HurrayAccess.
 struct Access {
-    std::uint32_t gid = 0;
-    std::uint32_t mode = 0;
+    std::uint32_t gid = HURRAY_GID_OWN;  ///< a group of the publisher
+    std::uint32_t mode = 0600;           ///< up to 0666
+    friend bool operator==(const Access&, const Access&) = default;
 };
 
 /// What is known of a capsule. Owns all of it.
 struct CapsuleInfo {
     CapsuleId capsule;
-    std::string name;              ///< empty: it has none
-    std::uint64_t version = 0;     ///< 0: staged in a Group
-    std::uint64_t byte_size = 0;   ///< of its buffers together
-    std::uint64_t leases = 0;      ///< open ones when Client::list or Client::published asked; else 0
-    std::optional<Access> access;  ///< nothing: the publisher's user and root
-    bool immutable = false;
-    bool unsealed = false;
+    std::string name;                      ///< empty: it has none
+    std::uint64_t version = 0;             ///< 0: staged in a Group
+    std::uint64_t byte_size = 0;           ///< of its buffers together
+    std::uint64_t leases = 0;              ///< open ones when Client::list or Client::published asked; else 0
+    std::optional<Access> access;          ///< from publish and published nothing, unless it was asked for
+    bool immutable = false;                ///< nobody can change a byte of it any more, its producer neither
+    bool unsealed = false;                 ///< it lies in a dma-buf: others may write to it while it is read
     bool retired = false;                  ///< can't be attached any more, is still held
     bool lingering = false;                ///< outlives its producer
     bool once = false;                     ///< is not attached but taken, by one
@@ -94,7 +96,9 @@ struct CapsuleInfo {
 /// One event. `name` lives for the callback only.
 struct Event {
     std::uint32_t kind = 0;  ///< HURRAY_EVENT_*; be ready for kinds that are newer than this header
-    bool reusable = false;   ///< HURRAY_EVENT_ENDED: nobody can be reading the memory any more
+    /// HURRAY_EVENT_ENDED: nobody can be reading the memory any more, so it may be written again.
+    bool reusable = false;
+    bool away = false;  ///< HURRAY_EVENT_CONNECTION: the daemon is away, the client tries to reach it again
     HurrayStatus status = HURRAY_OK;
     CapsuleId capsule;
     std::uint64_t version = 0;
@@ -111,7 +115,10 @@ struct ConnectOptions {
     std::string client_name{};  ///< a label for people; empty: the program's name
     /// How long to keep trying while nobody listens, and to wait for an answer once somebody does; zero: one try and 5 s.
     std::chrono::milliseconds timeout{0};
-    bool dispatch_by_caller = false;      ///< callbacks run in Client::dispatch only
+    bool dispatch_by_caller = false;  ///< callbacks run in Client::dispatch only
+    /// When the daemon goes away, to try to reach it again, each time for as long as this; zero: for ever. False: the end is final.
+    bool reconnects = true;
+    std::chrono::milliseconds reconnect_time{0};
     EventFunction on_event{};             ///< HURRAY_EVENT_CONNECTION; may be empty
     std::function<bool()> interrupted{};  ///< asked when a signal interrupts a wait: true ends it. May be empty
 };
@@ -123,6 +130,10 @@ struct PublishOptions {
     std::uint64_t group = 0;   ///< Group::number(): there once that is committed. 0: at once
     std::uint64_t retain = 1;  ///< versions of the name that stay attachable, this one included
     bool once = false;         ///< it queues behind its name, to be taken by one (Client::take)
+    bool immutable = false;    ///< publish_copy: nobody can change the copy any more
+    /// Of publish_copy and publish_fds. Of allocated memory what it was allocated for, or nothing: then it is that.
+    std::optional<Access> access{};
+    std::chrono::milliseconds timeout{0};  ///< how long to wait while the daemon is away
 };
 
 /// When the pages of memory that is mapped for the first time come: as the library thinks best, all at once, or as they are read.
@@ -133,6 +144,8 @@ struct AttachOptions {
     std::uint64_t version = 0;             ///< this one only; 0: any
     std::uint64_t newer_than = 0;          ///< the first one above this; 0: the latest
     Populate populate = Populate::Auto;
+    bool immutable_only = false;  ///< refuse what its producer may write to again (HURRAY_ERR_UNSUPPORTED)
+    bool allow_unsealed = false;  ///< take dma-bufs too, which others may write to while they are read
 };
 
 // ---- Details -------------------------------------------------------------------------------------------------------
@@ -155,6 +168,10 @@ inline HurrayCapsuleId to_c(const CapsuleId& id) {
     HurrayCapsuleId result{id.uid, {}};
     std::copy(id.id.begin(), id.id.end(), std::begin(result.id));
     return result;
+}
+
+inline HurrayAccess to_c(const std::optional<Access>& access) {
+    return access ? HurrayAccess{1, access->gid, access->mode} : HurrayAccess{};
 }
 
 inline CapsuleInfo from_c(const HurrayCapsuleInfo& info) {
@@ -182,6 +199,7 @@ inline CapsuleInfo from_c(const HurrayCapsuleInfo& info) {
 inline Event from_c(const HurrayEvent& event) {
     return Event{event.kind,
                  (event.flags & HURRAY_EVENT_FLAG_REUSABLE) != 0,
+                 (event.flags & HURRAY_EVENT_FLAG_AWAY) != 0,
                  event.status,
                  from_c(event.capsule),
                  event.version,
@@ -303,6 +321,16 @@ enum class Contents : std::uint8_t {
     Whatever  ///< zeros, or what this client published in that memory before: for who writes every byte anyway
 };
 
+/// Where one buffer lies: in fds[segment] of Client::publish_fds, from byte `offset` on.
+using Placement = HurrayPlacement;
+
+struct AllocateOptions {
+    Contents contents = Contents::Zeros;
+    /// Publishing seals it: nobody can change a byte any more, this program neither. What points into it may be read on, not written.
+    bool immutable = false;
+    std::optional<Access> access{};  ///< of the capsule that it is for; nothing: as the daemon has it
+};
+
 /// Writable shared memory of one capsule to be: one or more buffers. Made by Client::allocate, taken by
 /// Client::publish; destroyed before that, its memory is given back at once.
 ///
@@ -339,6 +367,14 @@ class Allocation {
         return {reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)};
     }
 
+    /// Whether it may still be written: not once a publish has sealed it, even if the daemon then refused it.
+    bool is_writable() const {
+        check_is_ours();
+        std::uint8_t writable = 0;
+        throw_if_failed(hurray_allocation_is_writable(handle_.get(), &writable));
+        return writable != 0;
+    }
+
     /// What it will be published as; empty unless it was made for a tensor.
     std::span<const std::uint8_t> descriptor() const noexcept { return descriptor_; }
 
@@ -358,7 +394,23 @@ class Allocation {
     std::optional<ElementType> element_type_;  // of elements that fill buffer 0 in row-major order
 };
 
+/// One of several, for Client::publish_many.
+struct Publication {
+    std::string name;                        ///< empty: it can be attached by its id only
+    Allocation allocation;                   ///< taken if it is published
+    PublishOptions options{};                ///< on_event is moved from
+    std::vector<std::uint8_t> descriptor{};  ///< encoded; empty: what the allocation was made for
+    HurrayStatus status = HURRAY_OK;         ///< out
+    CapsuleInfo info{};                      ///< out
+};
+
 // ---- Consuming -----------------------------------------------------------------------------------------------------
+
+/// One of several, for Client::attach_many.
+struct AttachItem {
+    std::variant<std::string, CapsuleId> what;
+    AttachOptions options{};
+};
 
 /// An attached tensor: its buffers, mapped read-only, and one lease, which ends with this object (the producer is told).
 ///
@@ -460,6 +512,15 @@ class Tensor {
   private:
     friend class Client;
     Tensor() = default;
+
+    /// It has its handles.
+    void describe(const HurrayCapsuleInfo& info) {
+        info_ = client_detail::from_c(info);
+        const std::uint64_t count = list_.size();
+        for (std::uint64_t i = 0; i < count; ++i) {
+            buffers_.emplace_back(list_[i].bytes());
+        }
+    }
 
     void check_is_held() const {
         if (context_.get() == nullptr) {
@@ -596,10 +657,12 @@ class Client {
         connection.interrupted = std::move(options.interrupted);
         HurrayConnectOptions c_options{};
         c_options.struct_size = sizeof c_options;
-        c_options.flags = options.dispatch_by_caller ? HURRAY_CONNECT_DISPATCH_BY_CALLER : 0u;
+        c_options.flags = (options.dispatch_by_caller ? HURRAY_CONNECT_DISPATCH_BY_CALLER : 0u) |
+                          (options.reconnects ? 0u : HURRAY_CONNECT_NO_RECONNECT);
         c_options.address = client_detail::or_null(options.address);
         c_options.client_name = client_detail::or_null(options.client_name);
         c_options.timeout_ms = options.timeout.count();
+        c_options.reconnect_ms = options.reconnect_time.count();
         c_options.on_event = connection.on_event ? &client_detail::Connection::tell : nullptr;
         c_options.interrupted = connection.interrupted ? &client_detail::Connection::ask : nullptr;
         c_options.context = &connection;
@@ -613,7 +676,7 @@ class Client {
     /// Ends its use: waits end with HURRAY_ERR_CLOSED, so do later calls that ask the daemon, publications end. Twice is fine.
     void close() { throw_if_failed(hurray_client_close(use())); }
 
-    /// Readable when dispatch has work. Borrowed. Clients with dispatch_by_caller only.
+    /// Readable when dispatch has work, or would throw at once. Borrowed. Clients with dispatch_by_caller only.
     int poll_fd() const {
         std::int32_t fd = -1;
         throw_if_failed(hurray_client_poll_fd(use(), &fd));
@@ -649,18 +712,18 @@ class Client {
 
     /// Shared memory for a dense row-major tensor.
     template <typename T>
-    Allocation allocate(std::vector<std::uint64_t> shape, Contents contents = Contents::Zeros) {
+    Allocation allocate(std::vector<std::uint64_t> shape, AllocateOptions options = {}) {
         DenseDescriptor tensor;
         tensor.element_type = client_detail::element_type_of<T>();
         tensor.shape = std::move(shape);
-        return allocate(tensor, contents);
+        return allocate(tensor, options);
     }
 
     /// Shared memory for any dense tensor.
-    Allocation allocate(const DenseDescriptor& tensor, Contents contents = Contents::Zeros) {
+    Allocation allocate(const DenseDescriptor& tensor, AllocateOptions options = {}) {
         std::vector<std::uint8_t> descriptor = tensor.encode();
         const std::uint64_t byte_size = tensor.byte_size != 0 ? tensor.byte_size : tensor.needed_byte_size();
-        Allocation allocation = allocate_buffers(std::span(&byte_size, 1), contents);
+        Allocation allocation = allocate_buffers(std::span(&byte_size, 1), options);
         allocation.descriptor_ = std::move(descriptor);
         if (tensor.layout == LayoutTag::RowMajor && tensor.strides.empty() && tensor.byte_offset == 0) {
             allocation.element_type_ = tensor.element_type;
@@ -669,14 +732,16 @@ class Client {
     }
 
     /// Shared memory: 1 to 255 buffers of these sizes, in bytes.
-    Allocation allocate_buffers(std::span<const std::uint64_t> byte_sizes, Contents contents = Contents::Zeros) {
+    Allocation allocate_buffers(std::span<const std::uint64_t> byte_sizes, AllocateOptions options = {}) {
         Allocation allocation;
-        HurrayAllocateOptions options{};
-        options.struct_size = sizeof options;
-        options.flags = contents == Contents::Whatever ? HURRAY_ALLOCATE_UNINITIALIZED : 0;
+        HurrayAllocateOptions c_options{};
+        c_options.struct_size = sizeof c_options;
+        c_options.flags = (options.contents == Contents::Whatever ? HURRAY_ALLOCATE_UNINITIALIZED : 0u) |
+                          (options.immutable ? HURRAY_ALLOCATE_IMMUTABLE : 0u);
+        c_options.access = client_detail::to_c(options.access);
         HurrayAllocation* made = nullptr;
         throw_if_failed(hurray_client_allocate(use(), byte_sizes.data(), static_cast<std::uint32_t>(byte_sizes.size()),
-                                               &options, &made));
+                                               &c_options, &made));
         allocation.handle_.reset(made);
         for (std::uint32_t i = 0; i < byte_sizes.size(); ++i) {
             void* data = nullptr;
@@ -715,6 +780,57 @@ class Client {
         return info;
     }
 
+    /// Publishes each of them, in their order, in a small part of the time that as many calls of publish take. What became of each is
+    /// in it; allocations that were published are taken. A failure ends nothing: those that could be published are, and then the first
+    /// failure is thrown, which names its item. To have all or none, publish into a group.
+    void publish_many(std::span<Publication> publications) {
+        HurrayClient* const client = use();
+        struct Call {
+            HurrayPublishOptions options{};
+            HurrayCapsuleInfo info{};
+            HurrayAllocation* allocation = nullptr;
+            client_detail::Listeners::Listener* listener = nullptr;
+        };
+        std::vector<Call> calls(publications.size());
+        std::vector<HurrayPublishItem> items(publications.size());
+        for (std::size_t i = 0; i < calls.size(); ++i) {
+            Publication& one = publications[i];
+            Call& call = calls[i];
+            one.status = HURRAY_ERR_INTERNAL;
+            call.allocation = one.allocation.handle_.get();
+            call.info.struct_size = sizeof call.info;
+            const std::vector<std::uint8_t>& descriptor =
+                one.descriptor.empty() ? one.allocation.descriptor_ : one.descriptor;
+            items[i].struct_size = sizeof items[i];
+            items[i].status = HURRAY_ERR_INTERNAL;
+            items[i].name = client_detail::or_null(one.name);
+            items[i].descriptor = descriptor.empty() ? nullptr : descriptor.data();
+            items[i].descriptor_len = descriptor.size();
+            items[i].allocation = &call.allocation;
+            items[i].options = &call.options;
+            items[i].info = &call.info;
+        }
+        for (std::size_t i = 0; i < calls.size(); ++i) {
+            fill(calls[i].options, publications[i].options, 0, calls[i].listener);
+        }
+        const HurrayStatus status = hurray_client_publish_many(client, items.data(), items.size());
+        const std::string message = status == HURRAY_OK ? "" : hurray_last_error_message();
+        for (std::size_t i = 0; i < calls.size(); ++i) {
+            Publication& one = publications[i];
+            one.status = items[i].status;
+            if (one.allocation.handle_ != nullptr && calls[i].allocation == nullptr) {
+                static_cast<void>(one.allocation.handle_.release());  // the capsule's now
+                one.allocation = Allocation();
+                one.info = client_detail::from_c(calls[i].info);
+            } else {
+                connection_->listeners.remove(calls[i].listener);
+            }
+        }
+        if (status != HURRAY_OK) {
+            throw StatusError(status, message);
+        }
+    }
+
     /// Publishes a copy of ordinary memory: a dense row-major tensor.
     template <typename T>
     CapsuleInfo publish_copy(const std::string& name, std::vector<std::uint64_t> shape, std::span<const T> elements,
@@ -741,6 +857,27 @@ class Client {
                                 return hurray_client_publish_list(client, client_detail::or_null(name),
                                                                   descriptor.data(), descriptor.size(), buffers.get(),
                                                                   &c_options, &out);
+                            });
+    }
+
+    /// Publishes memory that the caller has made itself, sealed memfds or dma-bufs, without a copy: see hurray_client_publish_fds.
+    /// The descriptors stay the caller's. `placements` has one entry for each buffer of the descriptor; empty: buffer i begins
+    /// fds[i]. Until HURRAY_EVENT_ENDED comes with `reusable`, nobody may write to it.
+    CapsuleInfo publish_fds(const std::string& name, std::span<const std::uint8_t> descriptor,
+                            std::span<const std::int32_t> fds, std::span<const Placement> placements = {},
+                            PublishOptions options = {}) {
+        if (!placements.empty()) {
+            if (const std::uint32_t buffers = Descriptor(descriptor).buffer_count(); placements.size() != buffers) {
+                throw StatusError(HURRAY_ERR_INVALID_ARGUMENT, std::to_string(placements.size()) + " placements for " +
+                                                                   std::to_string(buffers) + " buffers");
+            }
+        }
+        return publish_with(std::move(options), 0,
+                            [&](HurrayClient* client, const HurrayPublishOptions& c_options, HurrayCapsuleInfo& out) {
+                                return hurray_client_publish_fds(
+                                    client, client_detail::or_null(name), descriptor.data(), descriptor.size(),
+                                    fds.data(), static_cast<std::uint32_t>(fds.size()),
+                                    placements.empty() ? nullptr : placements.data(), &c_options, &out);
                             });
     }
 
@@ -784,6 +921,48 @@ class Client {
     Tensor take(const CapsuleId& capsule, const AttachOptions& options = {}) {
         const HurrayCapsuleId c_capsule = client_detail::to_c(capsule);
         return attach_what(nullptr, &c_capsule, options, HURRAY_ATTACH_TAKE);
+    }
+
+    /// Attaches all of them or none, in a small part of the time that as many calls of attach take. Timeouts count from the call. What it
+    /// throws names the first that was refused; nothing is held then.
+    std::vector<Tensor> attach_many(std::span<const AttachItem> wanted) {
+        std::vector<HurrayAttachItem> items(wanted.size());
+        std::vector<HurrayAttachOptions> options(wanted.size());
+        std::vector<HurrayCapsuleId> capsules(wanted.size());
+        std::vector<HurrayCapsuleInfo> infos(wanted.size());
+        std::vector<Tensor> tensors;
+        tensors.reserve(wanted.size());
+        for (std::size_t i = 0; i < wanted.size(); ++i) {
+            fill(options[i], wanted[i].options);
+            if (const auto* name = std::get_if<std::string>(&wanted[i].what)) {
+                options[i].name = name->c_str();
+            } else {
+                capsules[i] = client_detail::to_c(std::get<CapsuleId>(wanted[i].what));
+                options[i].capsule = &capsules[i];
+            }
+            infos[i].struct_size = sizeof infos[i];
+            items[i].struct_size = sizeof items[i];
+            items[i].options = &options[i];
+            items[i].info = &infos[i];
+            tensors.push_back(Tensor());
+        }
+        throw_if_failed(hurray_client_attach_many(use(), items.data(), items.size()));
+        for (std::size_t i = 0; i < items.size(); ++i) {  // owned first
+            tensors[i].list_ = BufferList(items[i].buffers);
+            tensors[i].context_ = TensorContext(items[i].context);
+        }
+        for (std::size_t i = 0; i < items.size(); ++i) {
+            tensors[i].describe(infos[i]);
+        }
+        return tensors;
+    }
+    std::vector<Tensor> attach_many(std::span<const std::string> names, const AttachOptions& options = {}) {
+        std::vector<AttachItem> wanted;
+        wanted.reserve(names.size());
+        for (const std::string& name : names) {
+            wanted.push_back({name, options});
+        }
+        return attach_many(wanted);
     }
 
     /// Calls `visit(const CapsuleInfo&)` for each capsule that matches the pattern (a name, a prefix that ends in '/', or empty
@@ -844,21 +1023,40 @@ class Client {
         return connection_->handle;
     }
 
-    template <typename Call>
-    CapsuleInfo publish_with(PublishOptions&& options, std::uint32_t flags, Call&& call) {
-        HurrayClient* const client = use();
-        HurrayPublishOptions c_options{};
+    /// `listener` is to be removed if nothing is published.
+    void fill(HurrayPublishOptions& c_options, PublishOptions& options, std::uint32_t flags,
+              client_detail::Listeners::Listener*& listener) {
         c_options.struct_size = sizeof c_options;
-        c_options.flags =
-            flags | (options.tell_opened ? HURRAY_PUBLISH_TELL_OPENED : 0u) | (options.once ? HURRAY_PUBLISH_ONCE : 0u);
+        c_options.flags = flags | (options.tell_opened ? HURRAY_PUBLISH_TELL_OPENED : 0u) |
+                          (options.immutable ? HURRAY_PUBLISH_IMMUTABLE : 0u) |
+                          (options.once ? HURRAY_PUBLISH_ONCE : 0u);
         c_options.group = options.group;
         c_options.retain = options.retain;
-        client_detail::Listeners::Listener* listener = nullptr;
+        c_options.access = client_detail::to_c(options.access);
+        c_options.timeout_ms = options.timeout.count();
         if (options.on_event) {
             listener = connection_->listeners.add(std::move(options.on_event));
             c_options.on_event = &client_detail::Listeners::trampoline;
             c_options.context = listener;
         }
+    }
+
+    static void fill(HurrayAttachOptions& c_options, const AttachOptions& options) noexcept {
+        c_options.struct_size = sizeof c_options;
+        c_options.flags = (options.immutable_only ? HURRAY_ATTACH_IMMUTABLE_ONLY : 0u) |
+                          (options.allow_unsealed ? HURRAY_ATTACH_ALLOW_UNSEALED : 0u);
+        c_options.version = options.version;
+        c_options.newer_than = options.newer_than;
+        c_options.populate = static_cast<std::uint32_t>(options.populate);
+        c_options.timeout_ms = options.timeout.count();
+    }
+
+    template <typename Call>
+    CapsuleInfo publish_with(PublishOptions&& options, std::uint32_t flags, Call&& call) {
+        HurrayClient* const client = use();
+        HurrayPublishOptions c_options{};
+        client_detail::Listeners::Listener* listener = nullptr;
+        fill(c_options, options, flags, listener);
         HurrayCapsuleInfo info{};
         info.struct_size = sizeof info;
         const HurrayStatus status = call(client, c_options, info);
@@ -873,14 +1071,10 @@ class Client {
     Tensor attach_what(const char* name, const HurrayCapsuleId* capsule, const AttachOptions& options,
                        std::uint32_t flags = 0) {
         HurrayAttachOptions c_options{};
-        c_options.struct_size = sizeof c_options;
-        c_options.flags = flags;
+        fill(c_options, options);
+        c_options.flags |= flags;
         c_options.name = name;
         c_options.capsule = capsule;
-        c_options.version = options.version;
-        c_options.newer_than = options.newer_than;
-        c_options.populate = static_cast<std::uint32_t>(options.populate);
-        c_options.timeout_ms = options.timeout.count();
         HurrayBufferList* list = nullptr;
         HurrayTensorContext* context = nullptr;
         HurrayCapsuleInfo info{};
@@ -890,11 +1084,7 @@ class Client {
         Tensor tensor;
         tensor.list_ = BufferList(list);
         tensor.context_ = TensorContext(context);
-        tensor.info_ = client_detail::from_c(info);
-        const std::uint64_t count = tensor.list_.size();
-        for (std::uint64_t i = 0; i < count; ++i) {
-            tensor.buffers_.emplace_back(tensor.list_[i].bytes());
-        }
+        tensor.describe(info);
         return tensor;
     }
 

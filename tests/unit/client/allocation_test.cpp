@@ -25,7 +25,7 @@ class AllocationTest : public testing::Test, protected PoolWithBooks {
             return {};
         }
         if ((*made).block() != nullptr) {
-            (*made).block()->segment().is_known = true;
+            (*made).block()->segment().known_in = 1;
         }
         return std::move(*made);
     }

@@ -27,13 +27,13 @@ struct FakeBooks final : SegmentBooks {
         return sum;
     }
 
-    Result<void> reserve(std::uint64_t reservation, std::uint64_t size) override {
+    Result<std::uint64_t> reserve(std::uint64_t reservation, std::uint64_t size) override {
         ++asked;
         if (bytes() + size > quota) {
             return fail(Errc::OverQuota, "too much");
         }
         reserved.emplace(reservation, size);
-        return {};
+        return 1;
     }
     void unreserve(std::uint64_t reservation) noexcept override {
         unreserved.push_back(reservation);
@@ -61,7 +61,7 @@ struct PoolWithBooks {
         if (!block) {
             return nullptr;
         }
-        (*block)->segment().is_known = true;
+        (*block)->segment().known_in = 1;
         return std::move(*block);
     }
 

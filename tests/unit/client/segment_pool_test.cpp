@@ -1,12 +1,14 @@
 #include "client/segment_pool.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <random>
 #include <string>
@@ -14,6 +16,8 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "tests/unit/client/fake_books.hpp"
 
@@ -77,6 +81,28 @@ TEST_F(SegmentPoolTest, SmallestThatFitsIsUsedAndOfThoseTheLatest) {
     const auto again = take(100 * kPage);
     EXPECT_EQ(again->segment().number, first_number);
     EXPECT_EQ(take(100 * kPage)->segment().number, second_number);
+}
+
+TEST_F(SegmentPoolTest, SegmentHasOneAccessForLife) {
+    const AccessRule rules[] = {std::nullopt, wire::Access{44, 0640}, wire::Access{44, 0644}, wire::Access{45, 0640},
+                                wire::Access{0, 0}};
+    for (const std::uint64_t length : {kPage, kMiB}) {
+        std::map<std::uint64_t, AccessRule> known;  // by the numbers of segments
+        for (const int round : {0, 1}) {
+            for (const AccessRule& rule : rules) {
+                auto block = pool->take(length, rule);
+                ASSERT_TRUE(block);
+                ProducerSegment& segment = (*block)->segment();
+                segment.known_in = 1;
+                EXPECT_EQ(segment.access, rule);
+                EXPECT_EQ(known.emplace(segment.number, rule).second, round == 0);
+                EXPECT_EQ(known.at(segment.number), rule);
+            }
+        }
+    }
+    EXPECT_EQ(pool->totals().made, 10u);
+    EXPECT_EQ(pool->totals().reused, 10u);
+    EXPECT_EQ(pool->totals().arena_bytes, 5 * 64 * kKiB) << "each rule begins small";
 }
 
 TEST_F(SegmentPoolTest, SpoiledBlockGoesForGood) {
@@ -393,6 +419,76 @@ TEST_F(SegmentPoolTest, QuietEndLeavesTheUnmappingToASweep) {
     none.pool->sweep();
     EXPECT_FALSE(none.pool->needs_sweep());
     EXPECT_EQ(none.books->forgotten, Numbers{1});
+}
+
+// ---- Immutable and foreign segments
+
+TEST_F(SegmentPoolTest, ImmutableBlockHasASegmentOfItsOwnAndIsNeverUsedAgain) {
+    auto small = take(kPage);
+    auto block = pool->take_immutable(kPage).value();
+    EXPECT_NE(&block->segment(), &small->segment());
+    EXPECT_EQ(block->segment().kind, wire::Memory::Immutable);
+    EXPECT_EQ(block->length(), kPage);
+    EXPECT_EQ(books->reserved.at(block->segment().number), kPage);
+    block->segment().known_in = 1;
+    const std::uint64_t number = block->segment().number;
+    block.reset();
+    EXPECT_EQ(books->forgotten, Numbers{number});
+    EXPECT_EQ(pool->totals().segments, 1u) << "the arena of the small one";
+    EXPECT_EQ(pool->totals().idle_segments, 0u);
+}
+
+TEST_F(SegmentPoolTest, SegmentBecomesImmutableInPlaceOnce) {
+    const auto block = pool->take_immutable(2 * kPage).value();
+    std::memset(block->data(), 7, 2 * kPage);
+    const WritableSegment& memory = *block->segment().memory;
+    EXPECT_FALSE(memory.is_immutable());
+    ASSERT_TRUE(memory.make_immutable());
+    EXPECT_TRUE(memory.is_immutable());
+    EXPECT_EQ(std::to_integer<int>(block->data()[2 * kPage - 1]), 7);
+    EXPECT_TRUE(memory.make_immutable()) << "again";
+    EXPECT_TRUE(wire::check_segment(memory.fd(), {.memory = wire::Memory::Immutable, .size = 2 * kPage}, {"s"}));
+}
+
+TEST_F(SegmentPoolTest, WhatElseIsMappedWritableStaysAsItWas) {
+    const auto block = pool->take_immutable(kPage).value();
+    const WritableSegment& memory = *block->segment().memory;
+    void* const other = ::mmap(nullptr, kPage, PROT_READ | PROT_WRITE, MAP_SHARED, memory.fd(), 0);
+    ASSERT_NE(other, MAP_FAILED);
+    const auto refused = memory.make_immutable();
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, Errc::InvalidArgument);
+    EXPECT_EQ(refused.error().os_error, EBUSY);
+    EXPECT_FALSE(memory.is_immutable());
+    std::memset(block->data(), 3, kPage);
+    EXPECT_EQ(*static_cast<const char*>(other), 3) << "it is the same memory still";
+    ::munmap(other, kPage);
+    EXPECT_TRUE(memory.make_immutable());
+}
+
+TEST_F(SegmentPoolTest, ForeignFileIsOneSegmentWhileACapsuleLiesInIt) {
+    const auto mine = take(kMiB);
+    const auto adopt = [&](std::uint64_t inode) {
+        return pool->adopt(UniqueFd(::dup(mine->segment().fd())),
+                           {.memory = wire::Memory::Immutable, .size = 5 * kPage, .file = {1, inode}});
+    };
+    auto first = adopt(100);
+    auto second = adopt(100);
+    auto other = adopt(200);
+    EXPECT_EQ(&first->segment(), &second->segment());
+    EXPECT_NE(first->segment().number, other->segment().number);
+    EXPECT_NE(first->segment().number, mine->segment().number);
+    EXPECT_EQ(first->segment().size(), 5 * kPage);
+    EXPECT_EQ(first->segment().reservation, 0u);
+    EXPECT_EQ(pool->totals().segments, 1u) << "it is not the pool's";
+    const std::uint64_t number = first->segment().number;
+    first.reset();
+    EXPECT_EQ(books->forgotten, Numbers{});
+    second.reset();
+    EXPECT_EQ(books->forgotten, Numbers{number});
+    EXPECT_EQ(books->unreserved, Numbers{});
+    const auto again = adopt(100);
+    EXPECT_GT(again->segment().number, other->segment().number) << "a number that was forgotten means nothing any more";
 }
 
 }  // namespace

@@ -189,11 +189,26 @@ TEST_F(ConfigTest, MemoryMayBeLimited) {
     }
 }
 
+TEST_F(ConfigTest, DefaultAccessGrantsReadingAndWriting) {
+    write("");
+    EXPECT_EQ(load_config(line, user)->limits.default_mode, 0600u);
+    write("[access]\ndefault_mode = \"0664\"\n");
+    const auto config = load_config(line, user);
+    ASSERT_TRUE(config.has_value()) << config.error().message;
+    EXPECT_EQ(config->limits.default_mode, 0664u);
+    for (const char* mode : {"\"0700\"", "\"0601\"", "\"1600\"", "640", "\"rw\""}) {
+        write(std::string("[access]\ndefault_mode = ") + mode + "\n");
+        EXPECT_NE(message(user).find("allowed: an octal mode up to \"0666\" of read and write bits, or 0o666"),
+                  std::string::npos)
+            << mode;
+    }
+}
+
 TEST_F(ConfigTest, HelpShowsEveryKey) {
     for (const char* key :
-         {"socket.path", "socket.mode", "socket.group", "metrics.path", "metrics.mode", "metrics.group", "log.level",
-          "limits.descriptors", "quota.user.clients", "quota.user.waiting", "quota.user.reservations",
-          "quota.user.bytes", "quota.bytes", "quota.user.unread_descriptors"}) {
+         {"socket.path", "socket.mode", "socket.group", "metrics.path", "metrics.mode", "metrics.group",
+          "access.default_mode", "log.level", "limits.descriptors", "quota.user.clients", "quota.user.waiting",
+          "quota.user.reservations", "quota.user.bytes", "quota.bytes", "quota.user.unread_descriptors"}) {
         EXPECT_NE(describe_keys().find(key), std::string::npos) << key;
     }
 }

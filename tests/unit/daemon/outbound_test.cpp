@@ -118,6 +118,98 @@ TEST_F(OutboundTest, SendsAtOnceWhatCanBeSent) {
     EXPECT_EQ(arrived(a), (Ids{1, 2}));
 }
 
+/// What a burst of attaches sets off: of each, first the producer is told, then the consumer is granted.
+void put_attaches(Outbox& out, SessionNumber producer, SessionNumber consumer, std::uint64_t count,
+                  const std::vector<SegmentNumber>& segments) {
+    for (std::uint64_t id = 1; id <= count; ++id) {
+        const std::size_t opened = out.packets.size();
+        out.send(producer, id, wire::PublishReply{});
+        wire::AttachReply grant;
+        for (const SegmentNumber segment : segments) {
+            grant.segments.push_back({segment.value, true, wire::Memory::Reusable, 4096, 0});
+        }
+        out.send_after(opened, consumer, id, std::move(grant));
+    }
+}
+
+TEST_F(OutboundTest, WhatABurstSetsOffArrivesInOrderAtEach) {
+    const auto producer = add(1);
+    const auto consumer = add(2);
+    const auto other = add(3);
+    put_attaches(out, producer, consumer, 40, {});
+    out.send(other, 41, wire::Done{});
+    put_attaches(out, other, consumer, 2, {});
+    outbound.deliver(out);
+    Ids expected;
+    for (std::uint64_t id = 1; id <= 40; ++id) {
+        expected.push_back(id);
+    }
+    EXPECT_EQ(arrived(producer), expected);
+    EXPECT_EQ(arrived(other), (Ids{41, 1, 2}));
+    expected.insert(expected.end(), {1, 2});
+    EXPECT_EQ(arrived(consumer), expected);
+}
+
+// The run of a consumer must not carry a grant past the news of it that has no room.
+TEST_F(OutboundTest, NoGrantOfABurstPassesWhatItMustFollow) {
+    const auto producer = add(1);
+    const auto consumer = add(2);
+    const auto other = add(3);
+    fill(producer);
+    put_attaches(out, other, consumer, 2, {});
+    put_attaches(out, producer, consumer, 3, {});
+    put_attaches(out, other, consumer, 2, {});
+    outbound.deliver(out);
+    EXPECT_EQ(arrived(other), (Ids{1, 2, 1, 2}));
+    EXPECT_EQ(arrived(consumer), (Ids{1, 2, 1, 2}));  // those of the other one
+    EXPECT_EQ(drain(producer), (Ids{1, 2, 3}));
+    EXPECT_EQ(arrived(consumer), (Ids{1, 2, 3}));
+}
+
+// Nor a packet that comes behind all that another session was sent, of which some is still before it in the outbox.
+TEST_F(OutboundTest, WhatComesBehindAnotherSessionIsNotCarriedForward) {
+    const auto producer = add(1);
+    const auto consumer = add(2);
+    const auto filled = fill(producer);
+    for (std::uint64_t read = 0; read + 1 < filled; ++read) {  // room for a few
+        std::array<std::byte, wire::kMaxPacketBytes> buffer;
+        (void)wire::receive_packet(ends.at(1).peer.get(), buffer);
+    }
+    outbound.writable(producer);
+    (void)arrived(producer);
+    fill(producer);
+    out.send(consumer, 1, wire::Done{});
+    out.send(producer, 2, wire::PublishReply{});
+    out.send_behind(producer, consumer, 3, wire::PublishReply{});
+    out.send(consumer, 4, wire::PublishReply{});
+    outbound.deliver(out);
+    EXPECT_EQ(arrived(consumer), (Ids{1}));
+    EXPECT_EQ(drain(producer), (Ids{2}));
+    EXPECT_EQ(arrived(consumer), (Ids{3, 4}));
+}
+
+TEST_F(OutboundTest, ABurstBringsWhoKeepsSegmentsEachDescriptorOnce) {
+    const auto producer = add(1);
+    const auto consumer = add(2);
+    outbound.keep_segments(consumer);
+    const SegmentNumber segment = segments.add(UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC)), 4096);
+    put_attaches(out, producer, consumer, 5, {segment});
+    // In the middle it says that it unmaps it: what comes before has been sent as if it had not.
+    out.forgotten.push_back({6, consumer, segment});
+    outbound.deliver(out);
+    std::vector<std::size_t> fds;
+    std::array<std::byte, wire::kMaxPacketBytes> buffer;
+    for (auto received = wire::receive_packet(ends.at(2).peer.get(), buffer);
+         received && received->kind == wire::Received::Kind::Packet;
+         received = wire::receive_packet(ends.at(2).peer.get(), buffer)) {
+        fds.push_back(received->fds.size());
+    }
+    EXPECT_EQ(fds, (std::vector<std::size_t>{1, 0, 0, 1, 0}));
+    out.dropped.push_back(segment);
+    outbound.deliver(out);
+    EXPECT_EQ(segments.size(), 0u);
+}
+
 TEST_F(OutboundTest, QueuesWhatTheSocketHasNoRoomForAndKeepsTheOrder) {
     const auto a = add(1);
     fill(a);
@@ -574,7 +666,7 @@ TEST_F(KeepingOutboundTest, OthersAreSentAllOfThemEachTime) {
 TEST_F(KeepingOutboundTest, IsSentWhatItHasDroppedAgain) {
     grant(keeper, 1);
     EXPECT_EQ(fds_of(keeper, 1), 1u);
-    out.forgotten.emplace_back(keeper, segment);
+    out.forgotten.push_back({0, keeper, segment});
     out.send(keeper, 2, wire::Done{});
     outbound.deliver(out);
     EXPECT_EQ(fds_of(keeper, 2), 0u);
@@ -617,8 +709,8 @@ TEST_F(KeepingOutboundTest, IsToldOnceOfWhatHasGone) {
 TEST_F(KeepingOutboundTest, IsNotToldOfWhatItHasDroppedOrNeverHad) {
     grant(keeper, 1);
     EXPECT_EQ(fds_of(keeper, 1), 1u);
-    out.forgotten.emplace_back(keeper, segment);
-    out.forgotten.emplace_back(keeper, SegmentNumber{99});
+    out.forgotten.push_back({0, keeper, segment});
+    out.forgotten.push_back({0, keeper, SegmentNumber{99}});
     outbound.deliver(out);
     end_segment();
     EXPECT_FALSE(outbound.has_gone());

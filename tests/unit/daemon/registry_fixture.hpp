@@ -33,7 +33,8 @@ class RegistryTest : public testing::Test {
   protected:
     RegistryTest() = default;
     /// One whose life opens with a resume window.
-    explicit RegistryTest(std::uint64_t window_end_ms) : registry(kFirstVersion, {}, window_end_ms) {}
+    explicit RegistryTest(std::uint64_t window_end_ms)
+        : registry(kFirstVersion, {}, Registry::kDefaultMode, window_end_ms) {}
 
     Registry registry{kFirstVersion};
     Outbox out;
@@ -41,10 +42,12 @@ class RegistryTest : public testing::Test {
     std::uint64_t next_segment = 1;
     std::uint64_t now = 0;
 
-    SessionNumber open(std::uint32_t uid) {
+    /// Of a user in the group of the same number, and in `groups`.
+    SessionNumber open(std::uint32_t uid, std::vector<std::uint32_t> groups = {}) {
         const SessionNumber number{next_session++};
-        const auto opened = registry.open_session(number, {uid, uid, static_cast<std::int32_t>(number.value), uid == 0,
-                                                           id16(static_cast<std::uint8_t>(number.value))});
+        const auto opened =
+            registry.open_session(number, {uid, uid, static_cast<std::int32_t>(number.value), uid == 0,
+                                           id16(static_cast<std::uint8_t>(number.value)), std::move(groups)});
         EXPECT_TRUE(opened.has_value());
         return number;
     }
@@ -58,16 +61,19 @@ class RegistryTest : public testing::Test {
     }
 
     /// A file that came with a publish.
-    BroughtSegment brought(std::uint64_t inode) { return {{next_segment++}, {1, inode}}; }
+    BroughtSegment brought(std::uint64_t inode, std::uint64_t device = 1) {
+        return {{next_segment++}, {device, inode}};
+    }
 
-    /// Publishes a capsule of one segment with 4096 bytes, whose file and producer's number are the capsule's own.
+    /// Publishes a capsule of one segment with 4096 bytes, whose file and producer's number are the session's and the capsule's own.
     Words publish(SessionNumber from, std::uint64_t request, std::uint8_t capsule, const std::string& name,
-                  std::uint64_t group = 0) {
+                  std::uint64_t group = 0, std::optional<wire::Access> access = {}) {
         Publication p = publication(capsule, name);
         p.request.segments = {{capsule, true, wire::Memory::Reusable, 4096, 0}};
         p.request.placements = {{0, 0}};
         p.request.group = group;
-        p.brought = {brought(capsule)};
+        p.request.access = access;
+        p.brought = {brought(capsule, from.value)};
         p.buffer_bytes = 100;
         registry.publish(from, request, std::move(p), out);
         return take();

@@ -457,5 +457,155 @@ TEST_F(RegistryMemoryTest, ReservationsOfAUserAreCounted) {
     EXPECT_FALSE(reserve(p, 2, 1));
 }
 
+// ---- Kinds of memory ------------------------------------------------------------------------------------------------
+
+class RegistryKindsTest : public RegistryMemoryTest {
+  protected:
+    static constexpr auto kReusable = wire::Memory::Reusable;
+    static constexpr auto kImmutable = wire::Memory::Immutable;
+    static constexpr auto kDmabuf = wire::Memory::Dmabuf;
+
+    /// A capsule under "a" with one segment of each of these kinds.
+    void publish_kinds(SessionNumber from, const std::vector<wire::Memory>& kinds) {
+        std::vector<Said> segments;
+        for (const wire::Memory kind : kinds) {
+            const std::uint64_t number = next_number++;
+            segments.push_back({number, 1000 + number, 4096, 0, kind});
+        }
+        EXPECT_FALSE(publish(from, segments, "a"));
+    }
+
+    /// Attaches "a" and says how it went: "granted", "waits", or the refusal's field.
+    std::string attach_a(SessionNumber from, bool immutable_only, bool allow_unsealed,
+                         std::optional<std::uint64_t> timeout_ms = 0) {
+        wire::Attach attach{next_lease++, "a"};
+        attach.immutable_only = immutable_only;
+        attach.allow_unsealed = allow_unsealed;
+        registry->attach(from, next_lease, attach, timeout_ms, now, out);
+        return outcome(from);
+    }
+    std::string outcome(SessionNumber of) {
+        std::string how = "waits";
+        for (const Outgoing& outgoing : out.packets) {
+            if (outgoing.to != of) {
+                continue;
+            }
+            if (std::holds_alternative<wire::AttachReply>(outgoing.packet.message)) {
+                how = "granted";
+            } else if (const auto* error = std::get_if<Error>(&outgoing.packet.message)) {
+                EXPECT_EQ(error->code, Errc::Unsupported) << error->message;
+                how = error->field;
+            }
+        }
+        answer();
+        return how;
+    }
+
+    std::uint64_t next_number = 1;
+    std::uint64_t next_lease = 1;
+};
+
+TEST_F(RegistryKindsTest, AnAttachGetsTheLatestVersionOrIsRefusedForItsMemory) {
+    const auto p = open(kAlice);
+    const auto c = open(kAlice);
+    const std::string only = "attach.immutable_only";
+    const std::string unsealed = "attach.allow_unsealed";
+    struct Case {
+        std::vector<wire::Memory> kinds;
+        std::string any, immutable_only, allow_unsealed, both;
+    };
+    const std::vector<Case> cases = {
+        {{}, "granted", "granted", "granted", "granted"},
+        {{kReusable}, "granted", only, "granted", only},
+        {{kImmutable}, "granted", "granted", "granted", "granted"},
+        {{kDmabuf}, unsealed, only, "granted", only},
+        {{kImmutable, kImmutable}, "granted", "granted", "granted", "granted"},
+        {{kImmutable, kReusable}, "granted", only, "granted", only},
+        {{kImmutable, kDmabuf}, unsealed, only, "granted", only},
+    };
+    for (const Case& one : cases) {
+        publish_kinds(p, one.kinds);
+        EXPECT_EQ(attach_a(c, false, false), one.any);
+        EXPECT_EQ(attach_a(c, true, false), one.immutable_only);
+        EXPECT_EQ(attach_a(c, false, true), one.allow_unsealed);
+        EXPECT_EQ(attach_a(c, true, true), one.both);
+    }
+}
+
+TEST_F(RegistryKindsTest, AWaitingAttachIsRefusedWhenTheVersionThatComesIsOfAnotherKind) {
+    const auto p = open(kAlice);
+    const auto c = open(kAlice);
+    EXPECT_EQ(attach_a(c, true, false, std::nullopt), "waits");
+    wire::Publish reusable;
+    reusable.capsule = id16(100);
+    reusable.name = "a";
+    reusable.segments = {{100, true, kReusable, 4096, 0}};
+    reusable.placements = {{0, 0}};
+    registry->publish(p, 1, {reusable, {{{next_segment++}, {1, 100}}}, 0}, out);
+    EXPECT_EQ(outcome(c), "attach.immutable_only");
+    EXPECT_EQ(registry->totals().waiting, 0u);
+    EXPECT_EQ(registry->totals().leases, 0u);
+}
+
+TEST_F(RegistryKindsTest, ARefusalForTheMemoryUsesNoLeaseNumber) {
+    const auto p = open(kAlice);
+    const auto c = open(kAlice);
+    publish_kinds(p, {kReusable});
+    wire::Attach attach{7, "a"};
+    attach.immutable_only = true;
+    registry->attach(c, 1, attach, 0, now, out);
+    EXPECT_EQ(outcome(c), "attach.immutable_only");
+    attach.immutable_only = false;
+    registry->attach(c, 2, attach, 0, now, out);
+    EXPECT_EQ(outcome(c), "granted");
+}
+
+TEST_F(RegistryKindsTest, WhoMayNotSeeACapsuleIsNotToldOfItsMemory) {
+    const auto p = open(kAlice);
+    const auto stranger = open(kBob);
+    publish_kinds(p, {kReusable});
+    wire::Attach attach{1, "a"};
+    attach.immutable_only = true;
+    registry->attach(stranger, 1, attach, 0, now, out);
+    EXPECT_REFUSED(answer(), Errc::NotFound, "attach.name", "there is nothing under the name \"a\" to attach");
+}
+
+TEST_F(RegistryKindsTest, TheListSaysWhatMemoryACapsuleLiesIn) {
+    const auto p = open(kAlice);
+    const auto flags = [&] {
+        registry->list(p, 1, {}, out);
+        const auto page = std::get<wire::ListReply>(out.packets.at(0).packet.message);
+        answer();
+        return std::pair(page.capsules.at(0).immutable, page.capsules.at(0).unsealed);
+    };
+    publish_kinds(p, {kReusable});
+    EXPECT_EQ(flags(), std::pair(false, false));
+    publish_kinds(p, {kImmutable});
+    EXPECT_EQ(flags(), std::pair(true, false));
+    publish_kinds(p, {kImmutable, kDmabuf});
+    EXPECT_EQ(flags(), std::pair(false, true));
+}
+
+TEST_F(RegistryKindsTest, ImmutableMemoryIsNeverReusable) {
+    const auto p = open(kAlice);
+    const auto ended_reusable = [&](const std::vector<wire::Memory>& kinds) {
+        publish_kinds(p, kinds);
+        registry->withdraw(p, 1, {{kAlice, id16(last_capsule())}}, out);
+        std::optional<bool> reusable;
+        for (const Outgoing& outgoing : out.packets) {
+            if (const auto* ended = std::get_if<wire::Ended>(&outgoing.packet.message)) {
+                reusable = ended->reusable;
+            }
+        }
+        answer();
+        return reusable;
+    };
+    EXPECT_EQ(ended_reusable({}), true);
+    EXPECT_EQ(ended_reusable({kReusable}), true);
+    EXPECT_EQ(ended_reusable({kDmabuf}), true);
+    EXPECT_EQ(ended_reusable({kImmutable}), false);
+    EXPECT_EQ(ended_reusable({kImmutable, kReusable}), true) << "the part that is";
+}
+
 }  // namespace
 }  // namespace hurrayd

@@ -18,7 +18,7 @@ class ResumeTest : public RegistryTest {
     /// A session of before, known by `id`.
     SessionNumber resume(std::uint32_t uid, std::uint8_t id) {
         const SessionNumber number{next_session++};
-        EXPECT_TRUE(registry.open_session(number, {uid, uid, 1, uid == 0, id16(id), true}).has_value());
+        EXPECT_TRUE(registry.open_session(number, {uid, uid, 1, uid == 0, id16(id), {}, true}).has_value());
         return number;
     }
 
@@ -108,7 +108,7 @@ TEST_F(ResumeTest, NobodysWaitForAVersionIsRefutedByAnothersOffer) {
     const auto c = open(kAlice);
     const auto other = resume(kBob, 100);
     EXPECT_EQ(attach(c, 1, {1, "a", wire::Which::Exactly, 500}, std::nullopt), Words{});
-    EXPECT_EQ(offer(other, 2, 1, "b", 500), Words{"2:PublishReply=500#2"});
+    EXPECT_EQ(offer(other, 2, 9, "b", 500), Words{"2:PublishReply=500#2"});
     const auto p = resume(kAlice, 101);
     EXPECT_EQ(offer(p, 3, 1, "a", 500),
               (Words{"3:PublishReply=500#3", "3:Opened(1 lease 1 left 1)", "1:AttachReply(1)#1"}));

@@ -143,7 +143,7 @@ class RetainResumeTest : public RetainTest {
 
     SessionNumber resume(std::uint32_t uid, std::uint8_t id) {
         const SessionNumber number{next_session++};
-        EXPECT_TRUE(registry.open_session(number, {uid, uid, 1, uid == 0, id16(id), true}).has_value());
+        EXPECT_TRUE(registry.open_session(number, {uid, uid, 1, uid == 0, id16(id), {}, true}).has_value());
         return number;
     }
     Words offer(SessionNumber from, std::uint64_t request, std::uint8_t capsule, std::uint64_t version,

@@ -115,6 +115,7 @@ TEST(CodecRequestTest, PublishArrivesAsItWasSent) {
                        std::string("HRRY\0\xFF", 6),
                        {{9, true, Memory::Reusable, UINT64_MAX, 77}, {4, false, Memory::Reusable, 1, 0}},
                        {{1, 0}, {0, UINT64_MAX}, {7, 1}},
+                       Access{44, 0640},
                        UINT64_MAX};
     const auto decoded = there_and_back({UINT64_MAX, UINT64_MAX, sent}, 1);
     const auto& got = std::get<Publish>(decoded.message);
@@ -127,7 +128,12 @@ TEST(CodecRequestTest, PublishArrivesAsItWasSent) {
 }
 
 TEST(CodecRequestTest, TheLargestPublishFitsAPacket) {
-    Publish sent{id_of(kId), std::string(kMaxNameBytes, 'n'), std::string(kMaxDescriptorBytes, 'd'), {}, {},
+    Publish sent{id_of(kId),
+                 std::string(kMaxNameBytes, 'n'),
+                 std::string(kMaxDescriptorBytes, 'd'),
+                 {},
+                 {},
+                 Access{UINT32_MAX, 0666},
                  UINT64_MAX};
     for (std::size_t i = 0; i < kMaxSegments; ++i) {
         sent.segments.push_back({UINT64_MAX - i, true, Memory::Reusable, UINT64_MAX, UINT64_MAX});
@@ -141,6 +147,17 @@ TEST(CodecRequestTest, TheLargestPublishFitsAPacket) {
     ASSERT_TRUE(decoded) << decoded.error().error.message;
     EXPECT_EQ(std::get<Publish>(decoded->message).segments, sent.segments);
     EXPECT_EQ(std::get<Publish>(decoded->message).placements, sent.placements);
+}
+
+TEST(CodecRequestTest, AccessOfAPublishArrivesAsItWasSentOrNotAtAll) {
+    for (const auto& access : {std::optional<Access>(), std::optional(Access{0, 0}), std::optional(Access{0, 0600}),
+                               std::optional(Access{kOwnGroup, 0}), std::optional(Access{44, 0666})}) {
+        Publish sent;
+        sent.capsule = Id16{};
+        sent.access = access;
+        const auto got = there_and_back({7, std::nullopt, sent});
+        EXPECT_EQ(std::get<Publish>(got.message).access, access);
+    }
 }
 
 TEST(CodecRequestTest, APublishMayHaveNeitherNameNorSegments) {
@@ -175,12 +192,25 @@ TEST(CodecRequestTest, AttachByCapsuleArrivesAsItWasSent) {
     const CapsuleId capsule{1000, id_of(kId)};
     const auto decoded = there_and_back({1, std::nullopt, Attach{3, capsule, Which::Latest, 0, 0}});
     EXPECT_EQ(std::get<CapsuleId>(std::get<Attach>(decoded.message).what), capsule);
+    EXPECT_FALSE(std::get<Attach>(decoded.message).immutable_only);
+    EXPECT_FALSE(std::get<Attach>(decoded.message).allow_unsealed);
+}
+
+TEST(CodecRequestTest, WhatMemoryAnAttachWantsArrivesAsItWasSent) {
+    for (const bool immutable_only : {false, true}) {
+        Attach sent{3, "a"};
+        sent.immutable_only = immutable_only;
+        sent.allow_unsealed = !immutable_only;
+        const auto decoded = there_and_back({1, std::nullopt, sent});
+        EXPECT_EQ(std::get<Attach>(decoded.message).immutable_only, immutable_only);
+        EXPECT_EQ(std::get<Attach>(decoded.message).allow_unsealed, !immutable_only);
+    }
 }
 
 TEST(CodecRequestTest, WhatIsTakenOnceArrivesAsItWasSent) {
     const CapsuleId capsule{1000, id_of(kId)};
     const LeaseId lease{1001, id_of(kId), 17};
-    Publish offered{id_of(kId), "a/b", "d", {{9, true, Memory::Reusable, 4096, 0}}, {{0, 0}}, 0, 7};
+    Publish offered{id_of(kId), "a/b", "d", {{9, true, Memory::Reusable, 4096, 0}}, {{0, 0}}, {}, 0, 7};
     offered.once = true;
     offered.taken_by = lease;
     const auto again = std::get<Publish>(there_and_back({1, std::nullopt, offered}, 1).message);
@@ -188,7 +218,7 @@ TEST(CodecRequestTest, WhatIsTakenOnceArrivesAsItWasSent) {
     EXPECT_EQ(again.taken_by, lease);
     EXPECT_EQ(again.retain, 1U);
 
-    Publish retained{id_of(kId), "a/b", "d", {{9, true, Memory::Reusable, 4096, 0}}, {{0, 0}}};
+    Publish retained{id_of(kId), "a/b", "d", {{9, true, Memory::Reusable, 4096, 0}}, {{0, 0}}, {}};
     retained.retain = kMaxRetain;
     const auto kept = std::get<Publish>(there_and_back({1, std::nullopt, retained}, 1).message);
     EXPECT_EQ(kept.retain, kMaxRetain);
@@ -456,6 +486,11 @@ INSTANTIATE_TEST_SUITE_P(
                 }
             },
             Errc::Limit, "publish.placements", "256 placements; at most 255", 1, "buffers", 255, 256},
+        Bad{"ModeWithExecute", publish, [](auto& r) { r.mutable_publish()->mutable_access()->set_mode(0750); },
+            Errc::InvalidArgument, "publish.access.mode", "the mode is 0750", 1},
+        Bad{"ModeWithMoreThanADigitHas", publish,
+            [](auto& r) { r.mutable_publish()->mutable_access()->set_mode(01000); }, Errc::InvalidArgument,
+            "publish.access.mode", "the mode is 01000; it may grant reading and writing", 1},
         Bad{"DescriptorMissing", publish, [](auto&) {}, Errc::InvalidArgument, "publish.segments",
             "1 segments carry a descriptor, but 0 descriptors came", 0},
         Bad{"DescriptorTooMany", publish, [](auto&) {}, Errc::InvalidArgument, "publish.segments",
@@ -508,14 +543,8 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(
     PublishNotYet, BadRequestTest,
     ::testing::Values(
-        Bad{"Access", publish, [](auto& r) { r.mutable_publish()->mutable_access(); }, Errc::Unsupported,
-            "publish.access", "not supported yet", 1},
         Bad{"LingerOfZero", publish, [](auto& r) { r.mutable_publish()->set_linger_ms(0); }, Errc::Unsupported,
             "publish.linger_ms", "not supported yet", 1},
-        Bad{"Immutable", publish, [](auto& r) { r.mutable_publish()->mutable_segments(0)->set_memory(pb::IMMUTABLE); },
-            Errc::Unsupported, "publish.segments[0].memory", "not supported yet", 1},
-        Bad{"Dmabuf", publish, [](auto& r) { r.mutable_publish()->mutable_segments(0)->set_memory(pb::DMABUF); },
-            Errc::Unsupported, "publish.segments[0].memory", "not supported yet", 1},
         Bad{"GpuLegacy", publish, [](auto& r) { r.mutable_publish()->mutable_segments(1)->set_memory(pb::GPU_LEGACY); },
             Errc::Unsupported, "publish.segments[1].memory", "not supported yet", 1},
         Bad{"GpuVmm", publish, [](auto& r) { r.mutable_publish()->mutable_segments(0)->set_memory(pb::GPU_VMM); },
@@ -543,10 +572,6 @@ INSTANTIATE_TEST_SUITE_P(
                               r.mutable_attach()->set_newer_than(3);
                           },
                           Errc::InvalidArgument, "attach.newer_than", "version 4 and newer_than 3 are both given"},
-                      Bad{"ImmutableOnly", attach, [](auto& r) { r.mutable_attach()->set_immutable_only(true); },
-                          Errc::Unsupported, "attach.immutable_only", "not supported yet"},
-                      Bad{"AllowUnsealed", attach, [](auto& r) { r.mutable_attach()->set_allow_unsealed(true); },
-                          Errc::Unsupported, "attach.allow_unsealed", "not supported yet"},
                       Bad{"TakeOfAVersion", attach,
                           [](auto& r) {
                               r.mutable_attach()->set_take(true);

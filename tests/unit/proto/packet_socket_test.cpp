@@ -380,6 +380,122 @@ TEST_F(PacketSocketTest, ARunToAPeerThatLeftIsGone) {
     EXPECT_EQ(run.what, Sent::Gone);
 }
 
+TEST_F(PacketSocketTest, ARunLendsEachPacketItsOwnDescriptors) {
+    const auto fds = memfds_of_rising_size(253);
+    const auto all = loans(fds);
+    std::vector<std::string> texts;
+    for (int i = 0; i < 200; ++i) {
+        texts.push_back(std::to_string(i));
+    }
+    std::vector<Parcel> packets;
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+        packets.push_back({as_bytes(texts[i]), std::span(all).subspan(i, i % 50 == 7 ? 3 : i % 2)});
+    }
+    packets[150].fds = all;  // as many as there can be, in a run of others
+    std::size_t sent = 0;
+    while (sent < packets.size()) {
+        const auto run = send_packets(theirs.get(), std::span(packets).subspan(sent));
+        ASSERT_TRUE(run) << run.error().message;
+        ASSERT_GT(run->count, 0U);
+        for (std::size_t i = sent; i < sent + run->count; ++i) {
+            const Received received = receive();
+            ASSERT_EQ(text(received), texts[i]);
+            ASSERT_EQ(received.fds.size(), packets[i].fds.size());
+            for (std::size_t fd = 0; fd < received.fds.size(); ++fd) {
+                ASSERT_EQ(size_of(received.fds[fd]), size_of(fds[i == 150 ? fd : i + fd]));
+            }
+        }
+        sent += run->count;
+    }
+    const std::vector<int> too_many(254, all[0]);
+    const std::array<Parcel, 2> wrong = {Parcel{as_bytes("fine")}, Parcel{as_bytes("wrong"), too_many}};
+    const auto run = send_packets(theirs.get(), wrong);
+    ASSERT_FALSE(run);
+    expect_error(run.error(), Errc::Limit, "", "at most 253 descriptors, not 254");
+}
+
+TEST_F(PacketSocketTest, ABurstIsEachPacketWithItsOwnDescriptors) {
+    const std::size_t before = open_descriptors();
+    {
+        const auto fds = memfds_of_rising_size(3);
+        const auto all = loans(fds);
+        BurstReader reader(4);
+        for (const std::size_t most : {4U, 2U, 1U}) {
+            ASSERT_EQ(send("none"), Sent::Done);
+            ASSERT_EQ(send("two", std::span(all).first(2)), Sent::Done);
+            ASSERT_EQ(send(std::string(kMaxPacketBytes, 'x')), Sent::Done);
+            ASSERT_EQ(send(std::string(kMaxPacketBytes + 1, 'x'), std::span(all).last(1)), Sent::Done);
+            std::vector<std::string> seen;
+            std::vector<std::size_t> counts;
+            std::vector<bool> truncated;
+            for (;;) {
+                auto burst = reader.read(ours.get(), most);
+                ASSERT_TRUE(burst);
+                ASSERT_LE(burst->size(), most);
+                if (burst->front().kind == Received::Kind::WouldBlock) {
+                    ASSERT_EQ(burst->size(), 1U);
+                    break;
+                }
+                for (std::size_t i = 0; i < burst->size(); ++i) {
+                    const auto bytes = reader.bytes(i);
+                    seen.emplace_back(reinterpret_cast<const char*>(bytes.data()),
+                                      std::min<std::size_t>(bytes.size(), 4));
+                    counts.push_back((*burst)[i].fds.size());
+                    truncated.push_back((*burst)[i].truncated);
+                    EXPECT_FALSE((*burst)[i].fds_missing);
+                    (*burst)[i].fds.clear();
+                }
+            }
+            EXPECT_EQ(seen, (std::vector<std::string>{"none", "two", "xxxx", "xxxx"}));
+            EXPECT_EQ(counts, (std::vector<std::size_t>{0, 2, 0, 1}));
+            EXPECT_EQ(truncated, (std::vector<bool>{false, false, false, true}));
+        }
+    }
+    EXPECT_EQ(open_descriptors(), before);
+}
+
+TEST_F(PacketSocketTest, ABurstSaysOfEachPacketWhetherDescriptorsAreMissing) {
+    const auto fds = memfds_of_rising_size(2);
+    ASSERT_EQ(send("first", loans(fds)), Sent::Done);
+    ASSERT_EQ(send("second", loans(fds)), Sent::Done);
+    ASSERT_EQ(send("third"), Sent::Done);
+    BurstReader reader(3);
+    {
+        const FewDescriptorsLeft few(3);
+        const auto burst = reader.read(ours.get(), 3);
+        ASSERT_TRUE(burst);
+        ASSERT_EQ(burst->size(), 3U);
+        EXPECT_FALSE((*burst)[0].fds_missing);
+        EXPECT_EQ((*burst)[0].fds.size(), 2U);
+        EXPECT_TRUE((*burst)[1].fds_missing);
+        EXPECT_FALSE((*burst)[2].fds_missing);
+    }
+}
+
+TEST_F(PacketSocketTest, TheEndIsTheLastOfABurst) {
+    ASSERT_EQ(send("last"), Sent::Done);
+    theirs.reset();
+    BurstReader reader(8);
+    const auto burst = reader.read(ours.get(), 8);
+    ASSERT_TRUE(burst);
+    ASSERT_EQ(burst->size(), 2U);
+    EXPECT_EQ((*burst)[0].kind, Received::Kind::Packet);
+    EXPECT_EQ((*burst)[1].kind, Received::Kind::End);
+}
+
+TEST_F(PacketSocketTest, WhatComesBehindAnEmptyPacketIsOwnedByTheEnd) {
+    const auto fds = memfds_of_rising_size(2);
+    msghdr empty{};
+    ASSERT_EQ(::sendmsg(theirs.get(), &empty, 0), 0);
+    ASSERT_EQ(send("behind", loans(fds)), Sent::Done);
+    BurstReader reader(8);
+    const auto burst = reader.read(ours.get(), 8);
+    ASSERT_TRUE(burst);
+    ASSERT_EQ(burst->size(), 1U);
+    EXPECT_EQ(burst->front().kind, Received::Kind::End);
+    EXPECT_EQ(burst->front().fds.size(), 2U);
+}
+
 TEST_F(PacketSocketTest, SendingToAPeerThatLeftIsGoneAndRaisesNoSignal) {
     ASSERT_EQ(send("still here"), Sent::Done);
     theirs.reset();

@@ -73,11 +73,68 @@ TEST_F(SegmentCheckTest, ASegmentOfNoBytesIsRefused) {
 }
 
 TEST_F(SegmentCheckTest, MemoryThatIsNotBuiltYetIsUnsupportedWhateverTheDescriptor) {
-    for (const Memory memory : {Memory::Dmabuf, Memory::GpuLegacy, Memory::GpuVmm, Memory::GpuPool}) {
+    for (const Memory memory : {Memory::GpuLegacy, Memory::GpuVmm, Memory::GpuPool}) {
         const auto checked = check_segment(-1, segment_of(kSize, memory), {"s"});
         ASSERT_FALSE(checked);
         expect_error(checked.error(), Errc::Unsupported, "s.memory", "not built yet");
     }
+}
+
+TEST_F(SegmentCheckTest, SealsOnTopOfTheImmutableOnesDoNoHarm) {
+    const UniqueFd fd = make_memfd(kSize, kImmutable | F_SEAL_FUTURE_WRITE);
+    EXPECT_TRUE(check_segment(fd.get(), segment_of(kSize, Memory::Immutable), {"s"}));
+}
+
+TEST_F(SegmentCheckTest, WhatMemoryADescriptorIsItsSealsSay) {
+    for (const auto& [seals, memory] :
+         {std::pair(kReusable, Memory::Reusable), std::pair(kImmutable, Memory::Immutable),
+          std::pair(kImmutable | F_SEAL_FUTURE_WRITE, Memory::Immutable)}) {
+        const UniqueFd fd = make_memfd(kSize, seals);
+        const auto found = find_segment(fd.get(), {"fds", 0});
+        ASSERT_TRUE(found) << found.error().message;
+        EXPECT_EQ(found->memory, memory);
+        EXPECT_EQ(found->size, kSize);
+        EXPECT_EQ(found->file, check_segment(fd.get(), segment_of(kSize, memory), {"s"}).value());
+    }
+}
+
+TEST_F(SegmentCheckTest, WhatIsNoMemoryToShareIsToldWhatItLacks) {
+    const auto refused = [](const UniqueFd& fd) {
+        const auto found = find_segment(fd.get(), {"fds", 3});
+        EXPECT_FALSE(found);
+        EXPECT_EQ(found.error().code, Errc::InvalidArgument);
+        EXPECT_EQ(found.error().field, "fds[3]");
+        return found.error().message;
+    };
+    EXPECT_EQ(
+        refused(make_memfd(kSize, 0)),
+        "the memfd has no seals, so anybody could write to it: SHRINK|GROW|FUTURE_WRITE|SEAL are needed for memory "
+        "that is used again, SHRINK|GROW|WRITE|SEAL for memory that never changes");
+    EXPECT_EQ(refused(make_memfd(kSize, kReusable & ~F_SEAL_SEAL)),
+              "the memfd has SHRINK|GROW|FUTURE_WRITE where SHRINK|GROW|FUTURE_WRITE|SEAL are needed: SEAL missing");
+    EXPECT_EQ(refused(make_memfd(kSize, F_SEAL_WRITE | F_SEAL_GROW)),
+              "the memfd has GROW|WRITE where SHRINK|GROW|WRITE|SEAL are needed: SHRINK|SEAL missing");
+    EXPECT_EQ(refused(make_memfd(kSize, kImmutable, Sparse::Yes)),
+              "the memfd is sparse: 0 of its 8192 bytes are reserved (fallocate does that)");
+    EXPECT_EQ(refused(make_memfd(0, kReusable)), "the descriptor has 0 bytes: empty buffers need no memory");
+    EXPECT_EQ(refused(owned(::eventfd(0, EFD_CLOEXEC), "eventfd")),
+              "the descriptor is not a memfd but an object without memory (such as an eventfd)");
+}
+
+TEST_F(SegmentCheckTest, ADmabufIsNotTakenOnSomebodysWord) {
+    const auto refused = [](const UniqueFd& fd) {
+        const auto checked = check_segment(fd.get(), segment_of(kSize, Memory::Dmabuf), {"s"});
+        EXPECT_FALSE(checked);
+        return checked.error().message;
+    };
+    EXPECT_EQ(refused(make_memfd(kSize, kReusable)), "the descriptor is not a dma-buf but a memfd or a file in tmpfs");
+    EXPECT_EQ(refused(make_memfd(kSize, 0)), "the descriptor is not a dma-buf but a memfd or a file in tmpfs");
+    EXPECT_EQ(refused(owned(::eventfd(0, EFD_CLOEXEC), "eventfd")),
+              "the descriptor is not a dma-buf but an object without memory (such as an eventfd)");
+    EXPECT_EQ(refused(owned(::open("/dev/zero", O_RDWR | O_CLOEXEC), "open")),
+              "the descriptor is not a dma-buf but a device");
+    EXPECT_EQ(refused(owned(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC), "open")),
+              "the descriptor is not a dma-buf but a file or directory of a file system that has no seals");
 }
 
 /// A descriptor that must not pass for `kSize` bytes of the claimed memory.
@@ -125,6 +182,16 @@ UniqueFd path_only() {
     return opened(("/proc/self/fd/" + std::to_string(fd.get())).c_str(), O_PATH);
 }
 
+UniqueFd write_only() {
+    UniqueFd fd = make_memfd(kSize, 0);
+    const std::string link = "/proc/self/fd/" + std::to_string(fd.get());
+    UniqueFd opened_anew = opened(link.c_str(), O_WRONLY);
+    if (::fcntl(fd.get(), F_ADD_SEALS, kReusable) != 0) {
+        throw std::runtime_error("F_ADD_SEALS");
+    }
+    return opened_anew;
+}
+
 UniqueFd tmpfs_file() {
     UniqueFd fd = opened("/dev/shm", O_TMPFILE | O_RDWR);
     if (::fallocate(fd.get(), 0, 0, kSize) != 0) {
@@ -151,6 +218,7 @@ INSTANTIATE_TEST_SUITE_P(
         Impostor{"Directory", [] { return opened("/proc/self", O_RDONLY | O_DIRECTORY); }, "", "a file or directory"},
         Impostor{"FileOnDisk", [] { return opened("/proc/self/exe", O_RDONLY); }, "", "a file or directory"},
         Impostor{"PathOnlyDescriptor", path_only, "", "opened with O_PATH"},
+        Impostor{"OpenForWritingOnly", write_only, "", "opened for writing only"},
         Impostor{"FileInTmpfs", tmpfs_file, "", "a file in tmpfs"},
         Impostor{"MemfdThatCannotBeSealed", [] { return make_memfd(kSize, 0, Sparse::No, MFD_CLOEXEC); }, "",
                  "without MFD_ALLOW_SEALING"},
@@ -170,6 +238,16 @@ INSTANTIATE_TEST_SUITE_P(
                  "has SHRINK|GROW|WRITE|SEAL where SHRINK|GROW|FUTURE_WRITE|SEAL"},
         Impostor{"ReusableClaimedImmutable", [] { return make_memfd(kSize, kReusable); }, "",
                  "has SHRINK|GROW|FUTURE_WRITE|SEAL where SHRINK|GROW|WRITE|SEAL", Memory::Immutable},
+        Impostor{"ImmutableWithoutShrink", [] { return make_memfd(kSize, kImmutable & ~F_SEAL_SHRINK); }, "",
+                 "SHRINK missing", Memory::Immutable},
+        Impostor{"ImmutableWithoutGrow", [] { return make_memfd(kSize, kImmutable & ~F_SEAL_GROW); }, "",
+                 "GROW missing", Memory::Immutable},
+        Impostor{"ImmutableWithoutWrite", [] { return make_memfd(kSize, kImmutable & ~F_SEAL_WRITE); }, "",
+                 "WRITE missing", Memory::Immutable},
+        Impostor{"ImmutableWithoutSeal", [] { return make_memfd(kSize, kImmutable & ~F_SEAL_SEAL); }, "",
+                 "SEAL missing", Memory::Immutable},
+        Impostor{"ImmutableAndSparse", [] { return make_memfd(kSize, kImmutable, Sparse::Yes); }, "",
+                 "sparse: 0 of its 8192 bytes are reserved", Memory::Immutable},
         Impostor{"SmallerThanClaimed", [] { return make_memfd(kSize / 2, kReusable); }, ".size",
                  "has 4096 bytes, the message says 8192"},
         Impostor{"OneByteSmaller", [] { return make_memfd(kSize - 1, kReusable); }, ".size", "has 8191 bytes"},

@@ -1,0 +1,189 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <boost/container/static_vector.hpp>
+
+#include "daemon/access.hpp"
+
+namespace hurrayd {
+
+/// Capsules in the order of name and version, so kept that whoever looks comes across nothing that he may not read: neither a cursor nor
+/// the time that a look takes tells of others' capsules.
+///
+/// A capsule stands on the shelf of each kind of reader that it has. A viewer's `View` is the merge of the shelves that are for
+/// him. One that stands on two of them is seen once.
+///
+/// | shelf | capsules |
+/// |---|---|
+/// | Owner(uid) | that this user published and may read |
+/// | Members(gid) | that the group may read, and others not |
+/// | Everybody | that the group and others may read |
+/// | Strangers(gid) | that others may read, and the group not |
+///
+/// So a viewer merges his own shelf, one for each group that he is in and that has one, that of everybody, and those of groups that are kept
+/// out of something, if he is in none of them. All that he finds there he may read, but for capsules of his own user, from which that user has
+/// shut itself out. Root has a shelf with everything.
+///
+/// Names are loans: a capsule's must outlive its place here. Threads: one.
+template <class Capsule>
+class Shelves {
+  public:
+    using Place = std::pair<std::string_view, std::uint64_t>;
+    using Shelf = std::map<Place, Capsule*>;
+    using Entry = typename Shelf::value_type;
+
+    void add(const Place& place, Capsule& capsule) {
+        everything_.emplace(place, &capsule);
+        for (const Key& key : keys_of(capsule)) {
+            shelves_[key].emplace(place, &capsule);
+        }
+    }
+    void remove(const Place& place, const Capsule& capsule) {
+        everything_.erase(place);
+        for (const Key& key : keys_of(capsule)) {
+            const auto shelf = shelves_.find(key);
+            shelf->second.erase(place);
+            if (shelf->second.empty()) {
+                shelves_.erase(shelf);
+            }
+        }
+    }
+
+    /// What a viewer has before him, from some place on. Good until something is added or removed.
+    class View {
+      public:
+        /// In the order of places; null at the end.
+        [[nodiscard]] const Entry* next() {
+            while (!ranges_.empty()) {
+                std::pop_heap(ranges_.begin(), ranges_.end(), is_later);
+                Range& first = ranges_.back();
+                const Entry& entry = *first.at;
+                if (++first.at == first.end) {
+                    ranges_.pop_back();
+                } else {
+                    std::push_heap(ranges_.begin(), ranges_.end(), is_later);
+                }
+                if (last_ != entry.second) {
+                    last_ = entry.second;
+                    return &entry;
+                }
+            }
+            return nullptr;
+        }
+
+      private:
+        friend class Shelves;
+        struct Range {
+            typename Shelf::const_iterator at;
+            typename Shelf::const_iterator end;
+        };
+        static bool is_later(const Range& a, const Range& b) { return b.at->first < a.at->first; }
+
+        void add(const Shelf& shelf, const Place& after) {
+            const auto at = shelf.upper_bound(after);
+            if (at != shelf.end()) {
+                ranges_.push_back({at, shelf.end()});
+                std::push_heap(ranges_.begin(), ranges_.end(), is_later);
+            }
+        }
+
+        std::vector<Range> ranges_;  // a heap: what comes next is in front
+        const Capsule* last_ = nullptr;
+    };
+
+    /// What `viewer`, whose groups are sorted, sees behind `after`. Costs O(log n) for each shelf that is for him.
+    [[nodiscard]] View view(const Identity& viewer, const Place& after) const {
+        View view;
+        if (viewer.is_root) {
+            view.add(everything_, after);
+            return view;
+        }
+        for (const Key& key : {Key{Kind::Owner, viewer.uid}, Key{Kind::Everybody, 0}}) {
+            if (const auto shelf = shelves_.find(key); shelf != shelves_.end()) {
+                view.add(shelf->second, after);
+            }
+        }
+        // There may be thousands of groups on either side: whichever is behind leaps to where the other one is.
+        auto group = viewer.groups.begin();
+        auto shelf = shelves_.lower_bound({Kind::Members, 0});
+        while (group != viewer.groups.end() && shelf != shelves_.end() && shelf->first.kind == Kind::Members) {
+            if (shelf->first.id < *group) {
+                shelf = shelves_.lower_bound({Kind::Members, *group});
+            } else if (*group < shelf->first.id) {
+                group = std::lower_bound(group, viewer.groups.end(), shelf->first.id);
+            } else {
+                view.add(shelf->second, after);
+                ++group;
+                ++shelf;
+            }
+        }
+        for (shelf = shelves_.lower_bound({Kind::Strangers, 0});
+             shelf != shelves_.end() && shelf->first.kind == Kind::Strangers; ++shelf) {
+            if (!std::binary_search(viewer.groups.begin(), viewer.groups.end(), shelf->first.id)) {
+                view.add(shelf->second, after);
+            }
+        }
+        return view;
+    }
+
+    /// How many capsules there are; and on how many shelves they stand, root's left out.
+    [[nodiscard]] std::size_t size() const noexcept { return everything_.size(); }
+    [[nodiscard]] std::size_t places() const noexcept {
+        std::size_t sum = 0;
+        for (const auto& [key, shelf] : shelves_) {
+            sum += shelf.size();
+        }
+        return sum;
+    }
+    /// Whether it stands on each shelf that it belongs on; then on how many, root's left out.
+    [[nodiscard]] std::optional<std::size_t> places_of(const Place& place, const Capsule& capsule) const {
+        const auto keys = keys_of(capsule);
+        const auto stands_on = [&](const Shelf& shelf) {
+            const auto found = shelf.find(place);
+            return found != shelf.end() && found->second == &capsule;
+        };
+        const bool all = stands_on(everything_) && std::all_of(keys.begin(), keys.end(), [&](const Key& key) {
+                             const auto shelf = shelves_.find(key);
+                             return shelf != shelves_.end() && stands_on(shelf->second);
+                         });
+        return all ? std::optional(keys.size()) : std::nullopt;
+    }
+
+  private:
+    enum class Kind : std::uint8_t { Owner, Members, Everybody, Strangers };
+    struct Key {
+        Kind kind;
+        std::uint32_t id;
+        friend auto operator<=>(const Key&, const Key&) = default;
+    };
+
+    static boost::container::static_vector<Key, 2> keys_of(const Capsule& capsule) {
+        const wire::Access& access = capsule.access;
+        const auto grants_read = [&](unsigned shift) { return ((access.mode >> shift) & 4U) != 0; };
+        boost::container::static_vector<Key, 2> keys;
+        if (grants_read(6)) {
+            keys.push_back({Kind::Owner, capsule.id.uid});
+        }
+        if (grants_read(3) && grants_read(0)) {
+            keys.push_back({Kind::Everybody, 0});
+        } else if (grants_read(3)) {
+            keys.push_back({Kind::Members, access.gid});
+        } else if (grants_read(0)) {
+            keys.push_back({Kind::Strangers, access.gid});
+        }
+        return keys;
+    }
+
+    std::map<Key, Shelf> shelves_;  // none empty
+    Shelf everything_;
+};
+
+}  // namespace hurrayd

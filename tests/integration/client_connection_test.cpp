@@ -1,0 +1,125 @@
+// What a client's Connection promises to those in it at once, where the C interface alone can't bring them there in a given order.
+#include <chrono>
+#include <csignal>
+#include <fstream>
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <gtest/gtest.h>
+
+#include "client/connection.hpp"
+#include "tests/support/daemon_process.hpp"
+
+namespace hurray::client {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// Books nothing but the end, and takes its time for that.
+class SlowSink final : public EventSink {
+  public:
+    void on_event(wire::PacketMessage&& /*event*/, std::vector<Notice>& /*notices*/) override {}
+    void on_late_grant(const wire::AttachReply& /*grant*/, std::vector<UniqueFd>&& /*fds*/, bool /*missing*/) override {
+    }
+    void on_away(const Error& /*reason*/, std::vector<Notice>& /*notices*/) override {}
+    Result<void> on_back(bool /*is_same_life*/, std::vector<Notice>& /*notices*/) override { return {}; }
+    void on_end(const Error& /*reason*/, std::vector<Notice>& notices) override {
+        entered.set_value();
+        go_on.get_future().wait();
+        notices.emplace_back([this] {
+            ++told;
+            return true;
+        });
+    }
+
+    std::promise<void> entered;
+    std::promise<void> go_on;
+    int told = 0;
+};
+
+/// A connection to a daemon that is going to die, and a thread in a call on it that only that can end.
+class ClientConnection : public testing::Test {
+  protected:
+    void SetUp() override {
+        auto opened = Connection::open({{daemon_.socket_path()}, true}, Clock::now() + 60s,
+                                       {"test", Clock::now() + 60s, false}, {});
+        ASSERT_TRUE(opened) << opened.error().message;
+        connection_ = std::move(*opened);
+        connection_->set_sink(&sink_);
+        caller_ = std::thread([this] {
+            const wire::Attach attach{connection_->next_lease_number(), "never", wire::Which::Latest, 0, 0};
+            Connection::CallOptions options;
+            options.timeout_ms = 600'000;
+            const auto reply = connection_->call(attach, options);
+            ASSERT_FALSE(reply);
+            EXPECT_EQ(reply.error().code, Errc::ConnectionLost);
+        });
+    }
+    void TearDown() override {
+        if (caller_.joinable()) {
+            caller_.join();
+        }
+    }
+
+    test::DaemonProcess daemon_;
+    SlowSink sink_;
+    std::unique_ptr<Connection> connection_;
+    std::thread caller_;
+};
+
+/// Waits until that thread of this process sleeps in a system call.
+void wait_until_asleep(pid_t thread) {
+    const std::string path = "/proc/self/task/" + std::to_string(thread) + "/stat";
+    for (std::string stat; stat.find(") S ") == std::string::npos;) {
+        std::ifstream file(path);
+        std::getline(file, stat);
+    }
+}
+
+TEST_F(ClientConnection, DispatchFailsOnlyOnceTheEndWasToldThoughAnotherThreadIsStillBookingIt) {
+    daemon_.end(SIGKILL);
+    sink_.entered.get_future().wait();  // it can only be the caller who has read the end
+
+    const auto early = connection_->dispatch(Clock::now());
+    ASSERT_TRUE(early) << "it failed before anything was told: " << early.error().message;
+    EXPECT_EQ(*early, 0U);
+
+    sink_.go_on.set_value();
+    caller_.join();
+    const auto told = connection_->dispatch(Clock::now());
+    ASSERT_TRUE(told) << told.error().message;
+    EXPECT_EQ(*told, 1U);
+    EXPECT_EQ(sink_.told, 1);
+    const auto over = connection_->dispatch(Clock::now());
+    ASSERT_FALSE(over);
+    EXPECT_EQ(over.error().code, Errc::ConnectionLost);
+}
+
+TEST_F(ClientConnection, DescriptorSaysThatTheConnectionHasEndedAlsoAfterTheDispatchThatToldOfIt) {
+    std::promise<pid_t> in_dispatch;
+    std::thread dispatcher([&] {
+        in_dispatch.set_value(static_cast<pid_t>(::syscall(SYS_gettid)));
+        const auto told = connection_->dispatch(Clock::now() + 60s);
+        ASSERT_TRUE(told) << told.error().message;
+        EXPECT_EQ(*told, 1U);
+    });
+    const pid_t thread = in_dispatch.get_future().get();
+    daemon_.end(SIGKILL);
+    sink_.entered.get_future().wait();
+    wait_until_asleep(thread);  // so it is the caller's news that wakes it
+    sink_.go_on.set_value();
+    caller_.join();
+    dispatcher.join();
+    pollfd ready{connection_->poll_fd(), POLLIN, 0};
+    EXPECT_EQ(::poll(&ready, 1, 0), 1) << "who only polls waits for ever";
+    EXPECT_FALSE(connection_->dispatch(Clock::now()));
+}
+
+}  // namespace
+}  // namespace hurray::client

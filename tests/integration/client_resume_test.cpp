@@ -1,0 +1,592 @@
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <random>
+#include <set>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <dirent.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <gmock/gmock.h>
+
+#include "tests/integration/client_test.hpp"
+#include "tests/support/mortal_daemon.hpp"
+#include "tests/support/temporary_directory.hpp"
+#include "tests/support/test_tensor.hpp"
+
+// What programs notice of the daemon's death: as little as can be. The daemon is killed and started again; the clients live on.
+
+namespace hurray::test {
+namespace {
+
+using testing::ElementsAre;
+
+std::uint32_t first_word(const Tensor& tensor) { return tensor.elements<std::uint32_t>()[0]; }
+
+class Resume : public ClientTest {
+  protected:
+    Resume() : daemon_with_window(config(1)) {}
+
+    static DaemonProcess::Options config(int window_seconds) {
+        static TemporaryDirectory directory;
+        const std::string file = directory / ("window" + std::to_string(window_seconds) + ".toml");
+        std::ofstream(file) << "[resume]\nwindow = " << window_seconds << "\n";
+        return {.arguments = {"--config", file}, .environment = {}, .descriptor_limit = {}};
+    }
+
+    /// A client, and what it is told of its connection.
+    struct Connected {
+        EventLog log;
+        Client client;
+        void wait_back(std::size_t times = 1) const { ASSERT_TRUE(log.wait_for(HURRAY_EVENT_CONNECTION, 2 * times)); }
+    };
+    Connected connect_logged() { return connect_to(daemon().socket_path()); }
+    static Connected connect_to(const std::string& path) {
+        EventLog log;
+        ConnectOptions options;
+        options.address = path;
+        options.on_event = log.sink();
+        return {log, Client::connect(std::move(options))};
+    }
+
+    DaemonProcess& daemon() { return daemon_with_window; }
+    void kill_daemon() { daemon().end(SIGKILL); }
+    void restart_daemon() {
+        kill_daemon();
+        daemon().start();
+    }
+
+    static PublishOptions told(const EventLog& log) {
+        PublishOptions options;
+        options.on_event = log.sink();
+        return options;
+    }
+
+    static std::uint32_t first_of(const Tensor& tensor) { return first_word(tensor); }
+
+    /// Cuts the connection of a client in this process, as the daemon or a bug may: its end of the socket is shut down.
+    static void cut(const std::string& daemons_path) {
+        DIR* const all = ::opendir("/proc/self/fd");
+        for (const dirent* entry = ::readdir(all); entry != nullptr; entry = ::readdir(all)) {
+            const int fd = std::atoi(entry->d_name);
+            sockaddr_un peer{};
+            socklen_t length = sizeof peer;
+            if (::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &length) == 0 && peer.sun_family == AF_UNIX &&
+                daemons_path == peer.sun_path) {
+                ::shutdown(fd, SHUT_RDWR);
+            }
+        }
+        ::closedir(all);
+    }
+
+    DaemonProcess daemon_with_window;
+};
+
+TEST_F(Resume, WhatIsPublishedAndAttachedIsThereAgain) {
+    Connected producer = connect_logged();
+    Connected consumer = connect_logged();
+    EventLog log;
+    const CapsuleInfo info = publish(producer.client, "model", 1000, 7, told(log));
+    std::optional<Tensor> tensor = consumer.client.attach("model");
+
+    restart_daemon();
+    producer.wait_back();
+    consumer.wait_back();
+    EXPECT_EQ(producer.log.all()[0].event.status, HURRAY_ERR_CONNECTION_LOST);
+    EXPECT_TRUE(producer.log.all()[0].event.away);
+    EXPECT_EQ(producer.log.all()[1].event.status, HURRAY_OK);
+
+    EXPECT_EQ(tensor->state(), HURRAY_OK);
+    EXPECT_EQ(first_of(*tensor), 7U);
+    const Tensor again = consumer.client.attach("model");
+    EXPECT_EQ(again.info().version, info.version);
+    EXPECT_EQ(first_of(again), 7U);
+    EXPECT_EQ(consumer.client.list("model").at(0).leases, 2U);
+    tensor.reset();
+    ASSERT_TRUE(log.wait_for(HURRAY_EVENT_LEASE_RELEASED));
+    EXPECT_EQ(log.all().back().event.remaining, 1U);
+    EXPECT_EQ(log.count(HURRAY_EVENT_LEASE_LOST), 0U);
+}
+
+TEST_F(Resume, ImmutableMemoryAndMemoryOfOnesOwnAreOfferedAgainWithoutTheCallersDescriptor) {
+    Connected producer = connect_logged();
+    Client& client = producer.client;
+    Allocation allocation = client.allocate<std::uint32_t>({1000}, {.immutable = true});
+    allocation.elements<std::uint32_t>()[0] = 5;
+    client.publish("immutable", std::move(allocation));
+    DenseDescriptor tensor;
+    tensor.element_type = ElementType::UInt8;
+    tensor.shape = {4096};
+    {
+        const UniqueFd own = make_memfd({.size = 2 * 4096, .fill = 'o'});
+        const std::int32_t fd = own.get();
+        for (const std::uint64_t offset : {0, 4096}) {
+            client.publish_fds("own/" + std::to_string(offset), tensor.encode(), std::span(&fd, 1),
+                               std::array{Placement{0, offset}});
+        }
+    }
+    restart_daemon();
+    producer.wait_back();
+    Connected consumer = connect_logged();
+    AttachOptions options;
+    options.immutable_only = true;
+    const Tensor immutable = consumer.client.attach("immutable", options);
+    EXPECT_EQ(first_of(immutable), 5U);
+    for (const char* name : {"own/0", "own/4096"}) {
+        EXPECT_EQ(consumer.client.attach(name).buffer()[4095], std::byte{'o'});
+    }
+    EXPECT_EQ(used(client, "descriptors"), 2U) << "one file is one segment, in this life too";
+    for (const CapsuleInfo& info : client.list("own/")) {
+        client.withdraw(info.capsule);
+    }
+    while (used(client, "descriptors") != 1) {
+        std::this_thread::yield();
+    }
+}
+
+TEST_F(Resume, AReleaseWhileTheDaemonIsAwayIsToldAsOne) {
+    Connected producer = connect_logged();
+    Connected consumer = connect_logged();
+    EventLog log;
+    publish(producer.client, "x", 10, 1, told(log));
+    std::optional<Tensor> held = consumer.client.attach("x");
+    std::optional<Tensor> given_back = consumer.client.attach("x");
+    kill_daemon();
+    given_back.reset();
+    daemon().start();
+    ASSERT_TRUE(log.wait_for(HURRAY_EVENT_LEASE_RELEASED));
+    held.reset();
+    ASSERT_TRUE(log.wait_for(HURRAY_EVENT_LEASE_RELEASED, 2));
+    EXPECT_EQ(log.kinds(), (std::vector<std::uint32_t>{HURRAY_EVENT_LEASE_RELEASED, HURRAY_EVENT_LEASE_RELEASED}));
+}
+
+TEST_F(Resume, WhoDiedMeanwhileIsToldAsLostWhenTheWindowEnds) {
+    Connected producer = connect_logged();
+    EventLog log;
+    {
+        ConnectOptions options;
+        options.address = daemon().socket_path();
+        options.reconnects = false;  // as good as dead
+        Client consumer = Client::connect(std::move(options));
+        publish(producer.client, "x", 10, 1, told(log));
+        const Tensor tensor = consumer.attach("x");
+        kill_daemon();
+        while (tensor.state() == HURRAY_OK) {
+            std::this_thread::yield();
+        }
+    }
+    daemon().start();
+    producer.wait_back();
+    producer.client.withdraw(producer.client.list("x").at(0).capsule);
+    ASSERT_TRUE(log.wait_for(HURRAY_EVENT_ENDED));
+    EXPECT_EQ(log.kinds(), (std::vector<std::uint32_t>{HURRAY_EVENT_LEASE_LOST, HURRAY_EVENT_ENDED}));
+    EXPECT_FALSE(log.all().back().event.reusable);
+}
+
+// A consumer that was stopped over the whole window may be reading what an earlier life granted.
+TEST_F(Resume, MemoryPublishedBeforeTheDaemonsDeathIsNeverWrittenAgain) {
+    Connected producer = connect_logged();
+    EventLog log;
+    const CapsuleInfo before = publish(producer.client, "x", 10, 1, told(log));
+    restart_daemon();
+    producer.wait_back();
+    EventLog later;
+    const CapsuleInfo after = publish(producer.client, "y", 10, 1, told(later));
+    producer.client.withdraw(before.capsule);
+    producer.client.withdraw(after.capsule);
+    ASSERT_TRUE(later.wait_for(HURRAY_EVENT_ENDED));
+    EXPECT_TRUE(later.all().back().event.reusable);
+    ASSERT_TRUE(log.wait_for(HURRAY_EVENT_ENDED));
+    EXPECT_FALSE(log.all().back().event.reusable);
+}
+
+TEST_F(Resume, AWaitingAttachGoesOnWaiting) {
+    Connected producer = connect_logged();
+    Connected consumer = connect_logged();
+    std::thread waiting([&] {
+        AttachOptions options;
+        options.timeout = kWatchdog;
+        EXPECT_EQ(first_of(consumer.client.attach("late", options)), 5U);
+    });
+    while (used(producer.client, "waiting") == 0) {
+        std::this_thread::yield();
+    }
+    restart_daemon();
+    producer.wait_back();
+    publish(producer.client, "late", 1, 5);
+    waiting.join();
+}
+
+TEST_F(Resume, PublishingWhileItIsAwayFailsOrWaitsAsAsked) {
+    Connected producer = connect_logged();
+    kill_daemon();
+    ASSERT_TRUE(producer.log.wait_for(HURRAY_EVENT_CONNECTION));
+    std::string message;
+    EXPECT_EQ(status_of([&] { publish(producer.client, "x", 10, 1); }, &message), HURRAY_ERR_CONNECTION_LOST);
+    EXPECT_THAT(message, testing::HasSubstr("away"));
+    EXPECT_EQ(status_of([&] { producer.client.list(); }), HURRAY_ERR_CONNECTION_LOST);
+    EXPECT_EQ(status_of([&] { producer.client.attach("x"); }), HURRAY_ERR_CONNECTION_LOST);
+    EXPECT_THAT(producer.client.status(), testing::HasSubstr("\"state\":\"away\""));
+    PublishOptions options;
+    options.timeout = 1ms;
+    EXPECT_EQ(status_of([&] { publish(producer.client, "x", 10, 1, options); }), HURRAY_ERR_CONNECTION_LOST);
+    std::thread publishing([&] {
+        options.timeout = kWatchdog;
+        publish(producer.client, "x", 10, 1, options);
+    });
+    daemon().start();
+    publishing.join();
+    EXPECT_EQ(first_of(producer.client.attach("x")), 1U);
+    EXPECT_THAT(producer.client.status(), testing::HasSubstr("\"state\":\"up\",\"reconnects\":1"));
+}
+
+TEST_F(Resume, WithdrawnWhileItIsAwayStaysWithdrawn) {
+    Connected producer = connect_logged();
+    Connected consumer = connect_logged();
+    EventLog log;
+    const CapsuleInfo info = publish(producer.client, "x", 10, 1, told(log));
+    std::optional<Tensor> tensor = consumer.client.attach("x");
+    kill_daemon();
+    ASSERT_TRUE(producer.log.wait_for(HURRAY_EVENT_CONNECTION));
+    producer.client.withdraw(info.capsule);
+    daemon().start();
+    producer.wait_back();
+    consumer.wait_back();
+    EXPECT_EQ(status_of([&] { consumer.client.attach("x"); }), HURRAY_ERR_NOT_FOUND);
+    EXPECT_EQ(log.count(HURRAY_EVENT_ENDED), 0U);
+    tensor.reset();
+    ASSERT_TRUE(log.wait_for(HURRAY_EVENT_ENDED));
+    EXPECT_EQ(log.kinds(), (std::vector<std::uint32_t>{HURRAY_EVENT_LEASE_RELEASED, HURRAY_EVENT_ENDED}));
+}
+
+TEST_F(Resume, NothingOlderThanWasSeenIsTheLatest) {
+    Connected first = connect_logged();
+    Connected consumer = connect_logged();
+    publish(first.client, "x", 1, 1);
+    const std::uint64_t seen = [&] {
+        Connected second = connect_logged();
+        publish(second.client, "x", 1, 2);
+        const std::uint64_t version = consumer.client.attach("x").info().version;
+        kill_daemon();
+        return version;
+    }();
+    daemon().start();
+    first.wait_back();
+    consumer.wait_back();
+    EXPECT_EQ(status_of([&] { consumer.client.attach("x"); }), HURRAY_ERR_NOT_FOUND);
+    EXPECT_GT(publish(first.client, "x", 1, 3).version, seen);
+    EXPECT_EQ(first_of(consumer.client.attach("x")), 3U);
+}
+
+TEST_F(Resume, WatchersAreToldTheDifferencesAndAGap) {
+    Connected stays = connect_logged();
+    Connected watcher = connect_logged();
+    publish(stays.client, "w/stays", 1, 1);
+    const CapsuleInfo withdrawn = publish(stays.client, "w/withdrawn", 1, 1);
+    EventLog log;
+    const Watch watch = watcher.client.watch("w/", log.sink());
+    ASSERT_TRUE(log.wait_for(HURRAY_EVENT_SNAPSHOT_END));
+    kill_daemon();
+    ASSERT_TRUE(stays.log.wait_for(HURRAY_EVENT_CONNECTION));
+    stays.client.withdraw(withdrawn.capsule);
+    daemon().start();
+    stays.wait_back();
+    publish(stays.client, "w/new", 1, 1);
+    ASSERT_TRUE(log.wait_for(HURRAY_EVENT_GAP));
+    std::vector<std::string> told;
+    for (const EventLog::Entry& entry : log.all()) {
+        told.push_back(std::to_string(entry.event.kind) + entry.name);
+    }
+    const auto word = [](std::uint32_t kind, const char* name) { return std::to_string(kind) + name; };
+    EXPECT_THAT(told, ElementsAre(word(HURRAY_EVENT_PRESENT, "w/stays"), word(HURRAY_EVENT_PRESENT, "w/withdrawn"),
+                                  word(HURRAY_EVENT_SNAPSHOT_END, ""), word(HURRAY_EVENT_PUBLISHED, "w/new"),
+                                  word(HURRAY_EVENT_RETIRED, "w/withdrawn"), word(HURRAY_EVENT_GAP, "")));
+    publish(stays.client, "w/new", 1, 2);
+    ASSERT_TRUE(log.wait_for(HURRAY_EVENT_PUBLISHED, 2));
+    EXPECT_EQ(log.count(HURRAY_EVENT_RETIRED), 2U);
+}
+
+TEST_F(Resume, WhatIsStagedEndsAndTheGroupIsGone) {
+    Connected producer = connect_logged();
+    EventLog log;
+    Group group = producer.client.begin_group();
+    PublishOptions options = told(log);
+    options.group = group.number();
+    publish(producer.client, "g/a", 1, 1, std::move(options));
+    restart_daemon();
+    producer.wait_back();
+    ASSERT_TRUE(log.wait_for(HURRAY_EVENT_ENDED));
+    EXPECT_FALSE(log.all().back().event.reusable);
+    EXPECT_EQ(status_of([&] { group.commit(); }), HURRAY_ERR_NOT_FOUND);
+}
+
+TEST_F(Resume, WhoWasCutOffByALivingDaemonBeginsAnew) {
+    Connected client = connect_logged();
+    EventLog log;
+    publish(client.client, "x", 10, 1, told(log));
+    std::optional<Tensor> tensor = client.client.attach("x");
+    cut(daemon().socket_path());
+    client.wait_back();
+    ASSERT_TRUE(log.wait_for(HURRAY_EVENT_ENDED));
+    EXPECT_EQ(log.kinds(), (std::vector<std::uint32_t>{HURRAY_EVENT_LEASE_LOST, HURRAY_EVENT_ENDED}));
+    EXPECT_FALSE(log.all().back().event.reusable);
+    EXPECT_EQ(tensor->state(), HURRAY_ERR_CONNECTION_LOST);
+    EXPECT_EQ(first_of(*tensor), 1U);
+    tensor.reset();
+    publish(client.client, "x", 10, 2);
+    EXPECT_EQ(first_of(client.client.attach("x")), 2U);
+}
+
+TEST_F(Resume, WhatCantBeReachedInTimeIsLost) {
+    EventLog log;
+    ConnectOptions options;
+    options.address = daemon().socket_path();
+    options.on_event = log.sink();
+    options.reconnect_time = 50ms;
+    Client client = Client::connect(std::move(options));
+    publish(client, "x", 10, 1);
+    const Tensor tensor = client.attach("x");
+    kill_daemon();
+    ASSERT_TRUE(log.wait_for(HURRAY_EVENT_CONNECTION, 2));
+    EXPECT_TRUE(log.all()[0].event.away);
+    EXPECT_FALSE(log.all()[1].event.away);
+    EXPECT_EQ(tensor.state(), HURRAY_ERR_CONNECTION_LOST);
+    EXPECT_EQ(first_of(tensor), 1U);
+    EXPECT_EQ(status_of([&] { client.list(); }), HURRAY_ERR_CONNECTION_LOST);
+}
+
+TEST_F(Resume, ClosingWhileItIsAwayIsTheEndAndTakesNoTime) {
+    Connected client = connect_logged();
+    publish(client.client, "x", 10, 1);
+    const Tensor tensor = client.client.attach("x");
+    kill_daemon();
+    ASSERT_TRUE(client.log.wait_for(HURRAY_EVENT_CONNECTION));
+    std::thread waiting([&] {
+        AttachOptions options;
+        options.timeout = kWatchdog;
+        EXPECT_EQ(status_of([&] { client.client.attach("late", options); }), HURRAY_ERR_CLOSED);
+    });
+    client.client.close();
+    waiting.join();
+    {
+        const Client gone = std::move(client.client);
+    }
+    EXPECT_EQ(first_of(tensor), 1U);
+    daemon().start();
+}
+
+TEST_F(Resume, ClientsThatDispatchThemselvesComeBackToo) {
+    ConnectOptions options;
+    options.address = daemon().socket_path();
+    options.dispatch_by_caller = true;
+    std::vector<HurrayStatus> told;
+    options.on_event = [&](const Event& event) { told.push_back(event.status); };
+    Client client = Client::connect(std::move(options));
+    publish(client, "x", 10, 1);
+    restart_daemon();
+    while (told.size() < 2) {
+        client.dispatch(kWatchdog);
+    }
+    EXPECT_EQ(told, (std::vector<HurrayStatus>{HURRAY_ERR_CONNECTION_LOST, HURRAY_OK}));
+    EXPECT_EQ(first_of(client.attach("x")), 1U);
+}
+
+TEST_F(Resume, ManyDeathsInARowLoseNothing) {
+    Connected producer = connect_logged();
+    Connected consumer = connect_logged();
+    EventLog log;
+    std::vector<Tensor> held;
+    const int deaths = rounds(8);
+    for (int death = 0; death < deaths; ++death) {
+        for (int i = 0; i < 20; ++i) {
+            const std::string name = "n/" + std::to_string(i);
+            const auto stamp = static_cast<std::uint32_t>(100 * death + i);
+            PublishOptions options = told(log);
+            options.timeout = kWatchdog;
+            publish(producer.client, name, 50, stamp, std::move(options));
+            AttachOptions attach;
+            attach.timeout = kWatchdog;
+            held.push_back(consumer.client.attach(name, attach));
+            EXPECT_EQ(first_of(held.back()), stamp);
+        }
+        kill_daemon();
+        held.erase(held.begin(), held.begin() + static_cast<std::ptrdiff_t>(held.size() / 2));
+        daemon().start();
+    }
+    held.clear();
+    const auto opened = static_cast<std::size_t>(20 * deaths);
+    ASSERT_TRUE(log.wait_for(HURRAY_EVENT_LEASE_RELEASED, opened));
+    for (int i = 0; i < 20; ++i) {
+        PublishOptions options;
+        options.timeout = kWatchdog;
+        publish(producer.client, "n/" + std::to_string(i), 1, 0, std::move(options));
+    }
+    ASSERT_TRUE(log.wait_for(HURRAY_EVENT_ENDED, opened));
+    EXPECT_EQ(log.count(HURRAY_EVENT_LEASE_RELEASED), opened);
+    EXPECT_EQ(log.count(HURRAY_EVENT_LEASE_LOST), 0U);
+    EXPECT_EQ(log.count(HURRAY_EVENT_ENDED), opened);
+}
+
+/// Publishes, replaces and withdraws for as long as it is to, and keeps account of what it is told of each capsule.
+class BusyProducer {
+  public:
+    BusyProducer(Client client, std::uint32_t number) : client_(std::move(client)), number_(number) {}
+
+    void run(const std::atomic<bool>& stop) {
+        for (std::uint32_t count = 1; !stop; ++count) {
+            const std::string name = "busy/" + std::to_string(number_) + "/" + std::to_string(count % 4);
+            const std::uint32_t stamp = number_ << 24U | count;
+            PublishOptions options;
+            options.timeout = kWatchdog;
+            options.tell_opened = true;
+            options.on_event = [this, stamp](const Event& event) { note(stamp, event); };
+            const std::uint64_t elements = count % 3 == 0 ? 40'000 : 100;  // with a segment of its own, and in an arena
+            Allocation allocation = client_.allocate<std::uint32_t>({elements});
+            std::ranges::fill(allocation.elements<std::uint32_t>(), stamp);
+            const CapsuleInfo info = client_.publish(name, std::move(allocation), std::move(options));
+            ++published_;
+            if (count % 5 == 0) {
+                client_.withdraw(info.capsule);
+            }
+        }
+    }
+
+    /// Once nobody holds anything: retires what is left, and waits until each capsule has ended, once.
+    void finish() {
+        for (int i = 0; i < 4; ++i) {
+            const std::string name = "busy/" + std::to_string(number_) + "/" + std::to_string(i);
+            for (const CapsuleInfo& left : client_.list(name)) {
+                client_.withdraw(left.capsule);
+            }
+        }
+        std::unique_lock lock(mutex_);
+        EXPECT_TRUE(changed_.wait_for(lock, kWatchdog, [this] { return ended_ == published_; }))
+            << ended_ << " of " << published_;
+        for (const auto& [stamp, open] : open_) {
+            EXPECT_EQ(open, 0) << "of the capsule with the stamp " << stamp;
+        }
+    }
+
+    [[nodiscard]] std::uint64_t opened() const { return opened_; }
+    [[nodiscard]] std::uint64_t closed() const { return closed_; }
+
+  private:
+    void note(std::uint32_t stamp, const Event& event) {
+        const std::lock_guard lock(mutex_);
+        switch (event.kind) {
+            case HURRAY_EVENT_LEASE_OPENED:
+                ++opened_;
+                ++open_[stamp];
+                break;
+            case HURRAY_EVENT_LEASE_RELEASED:
+            case HURRAY_EVENT_LEASE_LOST:
+                ++closed_;
+                --open_[stamp];
+                EXPECT_GE(open_[stamp], 0) << "closed more often than opened";
+                break;
+            case HURRAY_EVENT_ENDED:
+                ++ended_;
+                EXPECT_EQ(open_[stamp], 0) << "ended while it is held";
+                EXPECT_TRUE(ended_stamps_.insert(stamp).second) << "ended twice";
+                break;
+            default:
+                ADD_FAILURE() << "event " << event.kind;
+        }
+        changed_.notify_all();
+    }
+
+    Client client_;
+    const std::uint32_t number_;
+    std::uint64_t published_ = 0;
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    std::map<std::uint32_t, int> open_;
+    std::set<std::uint32_t> ended_stamps_;
+    std::uint64_t opened_ = 0;
+    std::uint64_t closed_ = 0;
+    std::uint64_t ended_ = 0;
+};
+
+/// Attaches, holds some for a while, and looks at each again before it lets go: nobody may have written there.
+void consume_busily(Client client, std::uint32_t seed, const std::atomic<bool>& stop) {
+    std::minstd_rand random(seed);
+    struct Held {
+        Tensor tensor;
+        std::uint32_t stamp;
+    };
+    std::vector<Held> held;
+    const auto all_are = [](const Tensor& tensor, std::uint32_t stamp) {
+        return std::ranges::all_of(tensor.elements<std::uint32_t>(), [=](std::uint32_t each) { return each == stamp; });
+    };
+    while (!stop) {
+        const std::string name = "busy/" + std::to_string(1 + random() % 2) + "/" + std::to_string(random() % 4);
+        AttachOptions options;
+        options.timeout = 200ms;
+        const HurrayStatus status = status_of([&] {
+            Tensor tensor = client.attach(name, options);
+            const std::uint32_t stamp = first_word(tensor);
+            EXPECT_TRUE(all_are(tensor, stamp)) << name;
+            held.push_back({std::move(tensor), stamp});
+        });
+        EXPECT_TRUE(status == HURRAY_OK || status == HURRAY_ERR_TIMED_OUT || status == HURRAY_ERR_CONNECTION_LOST)
+            << status;
+        while (held.size() > 8 || (!held.empty() && random() % 3 == 0)) {
+            const std::size_t which = random() % held.size();
+            EXPECT_TRUE(all_are(held[which].tensor, held[which].stamp)) << "written while it was held";
+            held.erase(held.begin() + static_cast<std::ptrdiff_t>(which));
+        }
+    }
+}
+
+TEST_F(Resume, DeathsUnderLoadCloseEachLeaseOnceAndChangeNothingThatIsHeld) {
+    MortalDaemon mortal(config(1));
+    const auto connect = [&] { return connect_to(mortal.socket_path()).client; };
+    const std::size_t descriptors = count_open_descriptors();
+    {
+        std::atomic<bool> stop{false};
+        BusyProducer one(connect(), 1);
+        BusyProducer two(connect(), 2);
+        std::vector<std::thread> threads;
+        threads.emplace_back([&] { one.run(stop); });
+        threads.emplace_back([&] { two.run(stop); });
+        for (std::uint32_t seed = 1; seed <= 3; ++seed) {
+            threads.emplace_back(consume_busily, connect(), seed, std::cref(stop));
+        }
+        std::minstd_rand random(20261130);
+        for (int death = rounds(20); death > 0; --death) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(random() % 60));  // any moment is right
+            mortal.restart();
+        }
+        std::this_thread::sleep_for(100ms);
+        stop = true;
+        for (std::thread& thread : threads) {
+            thread.join();
+        }
+        one.finish();
+        two.finish();
+        EXPECT_GT(one.opened(), 0U);
+        EXPECT_EQ(one.opened(), one.closed());
+        EXPECT_EQ(two.opened(), two.closed());
+        Client client = connect();
+        while (used(client, "capsules") != 0 || used(client, "leases") != 0 || used(client, "claims") != 0) {
+            std::this_thread::yield();
+        }
+    }
+    while (count_open_descriptors() > descriptors) {
+        std::this_thread::yield();
+    }
+}
+
+}  // namespace
+}  // namespace hurray::test

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <random>
+#include <string>
+
+#include "tests/soak/ledger.hpp"
+
+namespace hurray::soak {
+
+/// Names and nameless places that a producer publishes under.
+inline constexpr std::uint32_t kNamedSlots = 8;
+inline constexpr std::uint32_t kSlots = 12;
+
+/// The name of a slot; empty for the nameless ones.
+[[nodiscard]] std::string slot_name(std::size_t producer, std::uint32_t slot);
+
+/// What a process of the run is and what it is to do.
+struct Part {
+    std::string role;
+    std::size_t index = 0;
+    std::uint64_t life = 0;  ///< how many had this place before
+    std::uint64_t seed = 0;
+    std::uint64_t rounds = 0;
+    std::uint64_t max_bytes = 0;
+    std::string socket;
+    int ledger_fd = -1;
+};
+
+using Random = std::mt19937_64;
+
+[[nodiscard]] Random random_of(const Part& part);
+[[nodiscard]] inline bool one_in(Random& random, std::uint64_t n) { return random() % n == 0; }
+
+/// Something is not as it must be: says so and ends the process, with which the whole run fails.
+[[noreturn]] void fail_run(const Part& part, const std::string& why);
+
+/// Publishes `part.rounds` capsules of random sizes and access, in names and without, alone and in groups; replaces and withdraws them, closes
+/// its client and connects again. Holds every event against what it knows, and ends once all its capsules have.
+void run_producer(const Part& part);
+
+/// Attaches whatever there is, checks it, holds some views for a while and checks them again, until the ledger says stop.
+void run_consumer(const Part& part);
+
+}  // namespace hurray::soak

@@ -1,0 +1,260 @@
+// hurray_soak: producers and consumers of a private hurrayd hand memory over, a million times if asked, while consumers are killed
+// and everybody comes and goes. Each view must show what was published, as long as it is held; each producer must be told what
+// happened to its memory, once; and in the end nothing is left.
+//
+//   hurray_soak [--rounds N] [--seed N] [--producers N] [--consumers N] [--max-bytes N] [--kill-every N]
+//
+// A round is a capsule that is published and, on the average, one view of it that is checked. The seed decides what each process
+// does; in which order they meet, only the machine knows. Ends with 0 if all was as it must be, else with 1 and what was not.
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <filesystem>
+#include <map>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+#include <unistd.h>
+
+#include <hurray/client.hpp>
+#include <nlohmann/json.hpp>
+
+#include "tests/soak/actor.hpp"
+#include "tests/soak/stage.hpp"
+#include "tests/support/daemon_process.hpp"
+#include "tests/support/prometheus_text.hpp"
+
+namespace hurray::soak {
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+struct Wanted {
+    std::uint64_t rounds = 10'000;
+    std::uint64_t seed = std::random_device()();
+    std::uint64_t producers = 3;
+    std::uint64_t consumers = 4;
+    std::uint64_t max_bytes = std::uint64_t{4} << 20;
+    std::uint64_t kill_every = 500;  ///< rounds
+};
+
+Wanted parse(int argc, char** argv) {
+    Wanted wanted;
+    const std::map<std::string, std::uint64_t*> numbers = {
+        {"--rounds", &wanted.rounds},       {"--seed", &wanted.seed},           {"--producers", &wanted.producers},
+        {"--consumers", &wanted.consumers}, {"--max-bytes", &wanted.max_bytes}, {"--kill-every", &wanted.kill_every}};
+    for (int i = 1; i < argc; i += 2) {
+        const auto found = numbers.find(argv[i]);
+        char* end = nullptr;
+        if (found == numbers.end() || i + 1 == argc) {
+            throw std::invalid_argument(std::string("unknown option, or one without a number: ") + argv[i]);
+        }
+        *found->second = std::strtoull(argv[i + 1], &end, 10);
+        if (*end != '\0' || (*found->second == 0 && found->first != "--seed")) {
+            throw std::invalid_argument(std::string(argv[i]) + " takes a number above 0, not " + argv[i + 1]);
+        }
+    }
+    return wanted;
+}
+
+/// The run as whoever started it sees it.
+class Run {
+  public:
+    explicit Run(const Wanted& wanted)
+        : wanted_(wanted),
+          random_(wanted.seed),
+          ledger_(Ledger::create(wanted.producers, wanted.rounds / wanted.producers + 8)) {}
+
+    bool play() {
+        std::fprintf(stderr,
+                     "hurray_soak: %llu rounds, %llu producers, %llu consumers, up to %llu bytes, a consumer killed "
+                     "every %llu rounds; seed %llu\n",
+                     as_printed(wanted_.rounds), as_printed(wanted_.producers), as_printed(wanted_.consumers),
+                     as_printed(wanted_.max_bytes), as_printed(wanted_.kill_every), as_printed(wanted_.seed));
+        const std::size_t descriptors_before = daemon_.open_descriptors();
+        if (!play_out() || !nothing_is_left(descriptors_before)) {
+            std::fprintf(stderr, "hurray_soak: the daemon's log:\n%s\n", daemon_.log().c_str());
+            return false;
+        }
+        return true;
+    }
+
+  private:
+    bool play_out() {
+        for (std::size_t i = 0; i < wanted_.producers; ++i) {
+            const std::uint64_t share = (wanted_.rounds + i) / wanted_.producers;
+            stage_.start(
+                {"producer", i, 0, wanted_.seed, share, wanted_.max_bytes, daemon_.socket_path(), ledger_.fd()});
+        }
+        for (std::size_t i = 0; i < wanted_.consumers; ++i) {
+            stage_.start({"consumer", i, 0, wanted_.seed, 0, wanted_.max_bytes, daemon_.socket_path(), ledger_.fd()});
+        }
+        std::uint64_t kill_at = wanted_.kill_every;
+        while (stage_.running("producer") > 0) {
+            if (!look()) {
+                return false;
+            }
+            if (tally().published >= kill_at) {
+                stage_.replace("consumer", random_);
+                ++killed_;
+                kill_at += 1 + random_() % (2 * wanted_.kill_every);
+            }
+        }
+        tally().stop = true;
+        while (stage_.running("consumer") > 0) {
+            if (!look()) {
+                return false;
+            }
+        }
+        print_progress();
+        return true;
+    }
+
+    static unsigned long long as_printed(std::uint64_t number) { return number; }
+    Tally& tally() { return ledger_.tally(); }
+
+    /// Rests a moment. False if somebody failed, or nothing has moved for two minutes.
+    bool look() {
+        if (!stage_.look()) {
+            return false;
+        }
+        const Clock::time_point now = Clock::now();
+        if (const std::uint64_t moved = tally().published + tally().viewed + tally().viewed_again; moved != moved_) {
+            moved_ = moved;
+            moved_at_ = now;
+        } else if (now - moved_at_ > 2min) {
+            std::fprintf(stderr, "hurray_soak: nothing has moved for two minutes\n");
+            print_progress();
+            return false;
+        }
+        if (now - printed_at_ > 10s) {
+            printed_at_ = now;
+            print_progress();
+        }
+        std::this_thread::sleep_for(1ms);
+        return true;
+    }
+
+    void print_progress() {
+        const double seconds = std::chrono::duration<double>(Clock::now() - began_).count();
+        std::fprintf(
+            stderr,
+            "hurray_soak: %llu of %llu rounds in %.0f s (%.0f a second); views checked %llu, again after being "
+            "held %llu; %llu consumers killed; capsules aborted %llu, clients closed with capsules %llu; leases "
+            "told opened %llu, released %llu, lost %llu; ends told %llu\n",
+            as_printed(tally().published), as_printed(wanted_.rounds), seconds,
+            static_cast<double>(tally().published) / seconds, as_printed(tally().viewed),
+            as_printed(tally().viewed_again), as_printed(killed_), as_printed(tally().aborted),
+            as_printed(tally().closed), as_printed(tally().opened), as_printed(tally().released),
+            as_printed(tally().lost), as_printed(tally().ended));
+    }
+
+    /// Everybody has gone: what does the daemon still have?
+    bool nothing_is_left(std::size_t descriptors_before) {
+        bool clean = true;
+        const auto complain = [&](const std::string& what) {
+            std::fprintf(stderr, "hurray_soak: %s\n", what.c_str());
+            clean = false;
+        };
+        {
+            ConnectOptions options;
+            options.address = daemon_.socket_path();
+            options.dispatch_by_caller = true;  // no threads here, whose forks are to stay simple
+            const Client client = Client::connect(std::move(options));
+            const auto status = nlohmann::json::parse(client.status());
+            for (const auto& use : status.at("uses")) {
+                if (use.at("used") != 0) {
+                    complain("in use at the end: " + use.dump());
+                }
+            }
+            if (!status.at("writing").empty()) {
+                complain("being written at the end: " + status.at("writing").dump());
+            }
+        }
+        const test::Samples counted = test::scrape(daemon_.metrics_path());
+        for (const char* name : {"hurray_capsules", "hurray_names", "hurray_segment_bytes",
+                                 "hurray_segment_descriptors", "hurray_leases", "hurray_waiting_attaches"}) {
+            if (counted.at(name) != 0) {
+                complain(std::string("the daemon still counts ") + name);
+            }
+        }
+        const auto opened = static_cast<std::uint64_t>(counted.at("hurray_leases_opened_total"));
+        const auto released = static_cast<std::uint64_t>(counted.at("hurray_leases_ended_total{how=\"released\"}"));
+        const auto lost = static_cast<std::uint64_t>(counted.at("hurray_leases_ended_total{how=\"lost\"}"));
+        if (opened != released + lost) {
+            complain(std::to_string(opened) + " leases were opened, " + std::to_string(released) + " released and " +
+                     std::to_string(lost) + " lost");
+        }
+        // Of what was still held when a producer closed its client it is told no more.
+        if (tally().opened > opened || tally().released > released || tally().lost > lost ||
+            (tally().closed == 0 && tally().opened != opened)) {
+            complain("producers were not told what the daemon counted: " + std::to_string(opened) + " opened, " +
+                     std::to_string(released) + " released, " + std::to_string(lost) + " lost");
+        }
+        if (counted.at("hurray_connections_ended_total{how=\"cut\"}") != 0) {
+            complain("the daemon has cut connections");
+        }
+        // That this client is gone the daemon learns when it reads its socket.
+        const Clock::time_point gives_up = Clock::now() + 10s;
+        while (daemon_.open_descriptors() != descriptors_before && Clock::now() < gives_up) {
+            std::this_thread::sleep_for(1ms);
+        }
+        if (daemon_.open_descriptors() != descriptors_before) {
+            complain(std::to_string(daemon_.open_descriptors()) + " descriptors are open in the daemon, not " +
+                     std::to_string(descriptors_before) + " as at the start");
+        }
+        for (const auto& entry :
+             std::filesystem::directory_iterator("/proc/" + std::to_string(daemon_.pid()) + "/fd")) {
+            std::error_code gone;
+            const std::string target = std::filesystem::read_symlink(entry.path(), gone).string();
+            if (target.find("memfd:") != std::string::npos) {
+                complain("the daemon still has " + target);
+            }
+        }
+        if (tally().viewed + 128 < tally().published) {
+            complain("fewer views were checked than capsules published");
+        }
+        if (const int status = daemon_.end(SIGTERM); status != 0) {
+            complain("the daemon did not end well: " + std::to_string(status));
+        }
+        return clean;
+    }
+
+    const Wanted wanted_;
+    Random random_;
+    Ledger ledger_;
+    test::DaemonProcess daemon_;
+    Stage stage_;  // goes before the daemon
+    std::uint64_t killed_ = 0;
+    std::uint64_t moved_ = 0;
+    Clock::time_point began_ = Clock::now();
+    Clock::time_point moved_at_ = began_;
+    Clock::time_point printed_at_ = began_;
+};
+
+}  // namespace
+}  // namespace hurray::soak
+
+int main(int argc, char** argv) {
+    using namespace hurray::soak;
+    if (const auto part = part_of(argc, argv)) {
+        try {
+            part->role == "producer" ? run_producer(*part) : run_consumer(*part);
+            return 0;
+        } catch (const std::exception& error) {
+            fail_run(*part, error.what());
+        }
+    }
+    try {
+        return Run(parse(argc, argv)).play() ? 0 : 1;
+    } catch (const std::exception& error) {
+        std::fprintf(stderr, "hurray_soak: %s\n", error.what());
+        return 1;
+    }
+}
