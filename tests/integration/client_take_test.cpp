@@ -3,7 +3,10 @@
 #include <array>
 #include <atomic>
 #include <csignal>
+#include <fstream>
 #include <map>
+#include <mutex>
+#include <optional>
 #include <random>
 #include <set>
 #include <thread>
@@ -18,6 +21,7 @@
 #include "proto/wire/codec.hpp"
 #include "tests/integration/client_test.hpp"
 #include "tests/support/child.hpp"
+#include "tests/support/mortal_daemon.hpp"
 #include "tests/support/raw_peer.hpp"
 #include "tests/support/temporary_directory.hpp"
 #include "tests/support/test_tensor.hpp"
@@ -157,85 +161,273 @@ TEST_F(ClientTake, ManyThreadsOfOneClientGetEachJobOnce) {
     EXPECT_EQ(log.count(HURRAY_EVENT_LEASE_TAKEN), static_cast<std::size_t>(jobs));
 }
 
-// ---- A refused confirm ----------------------------------------------------------------------------------------------
+// ---- Confirms that are refused, or not answered -----------------------------------------------------------------------
 
-/// A daemon that grants every take, and refuses the first confirm.
-class RefusingDaemon {
+/// A daemon that does as it is told: grants takes, and dies or refuses where a test wants it to.
+class PuppetDaemon {
   public:
-    RefusingDaemon() : listener_(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)) {
+    /// What it says to a request, in that order; nothing: it dies, and the next life listens.
+    using Answers = std::vector<wire::PacketMessage>;
+    using Play = std::function<Answers(const wire::Request&)>;
+
+    explicit PuppetDaemon(Play play)
+        : play_(std::move(play)), listener_(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)) {
         sockaddr_un address{};
         address.sun_family = AF_UNIX;
         path().copy(address.sun_path, sizeof address.sun_path - 1);
         EXPECT_EQ(::bind(listener_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
         EXPECT_EQ(::listen(listener_.get(), 1), 0);
-        thread_ = std::thread([this] { serve(); });
+        thread_ = std::thread([this] {
+            while (live()) {
+            }
+        });
     }
-    ~RefusingDaemon() { thread_.join(); }
+    ~PuppetDaemon() { join(); }
 
     [[nodiscard]] std::string path() const { return directory_ / "hurrayd.sock"; }
-    std::vector<wire::Request> requests;  ///< once the client has gone
+    /// Waits until its client has gone. Then `requests` are all that it was asked.
+    void join() {
+        if (thread_.joinable()) {
+            thread_.join();
+        }
+    }
+    std::vector<wire::Request> requests;
+
+    template <class Message>
+    [[nodiscard]] std::vector<Message> asked() const {
+        std::vector<Message> found;
+        for (const wire::Request& request : requests) {
+            if (const auto* message = std::get_if<Message>(&request.message)) {
+                found.push_back(*message);
+            }
+        }
+        return found;
+    }
+
+    /// A grant of an empty tensor.
+    static wire::AttachReply grant() {
+        wire::AttachReply grant;
+        grant.capsule = {static_cast<std::uint32_t>(::geteuid()), fresh_id()};
+        grant.name = "jobs";
+        grant.version = 1;
+        grant.descriptor = make_descriptor(0);
+        grant.placements = {{0, 0}};
+        return grant;
+    }
 
   private:
-    void serve() {
+    /// False: its client has gone.
+    bool live() {
         const UniqueFd peer(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+        const wire::Id16 instance = fresh_id();
         std::vector<std::byte> buffer(wire::kMaxPacketBytes);
-        int confirms = 0;
         for (;;) {
             const ssize_t size = ::recv(peer.get(), buffer.data(), buffer.size(), 0);
             if (size <= 0) {
-                return;
+                return false;
             }
             const auto request = wire::decode_request(std::span(buffer).first(static_cast<std::size_t>(size)), 0);
-            ASSERT_TRUE(request.has_value());
-            requests.push_back(*request);
-            wire::PacketMessage answer = wire::Done{};
-            if (std::holds_alternative<wire::Hello>(request->message)) {
-                answer = wire::HelloReply{1, fresh_id(), {}, 0};
-            } else if (std::holds_alternative<wire::Attach>(request->message)) {
-                wire::AttachReply grant;
-                grant.capsule = {static_cast<std::uint32_t>(::geteuid()), fresh_id()};
-                grant.name = "jobs";
-                grant.version = requests.size();
-                grant.descriptor = make_descriptor(0);
-                grant.placements = {{0, 0}};
-                answer = std::move(grant);
-            } else if (std::holds_alternative<wire::Confirm>(request->message) && confirms++ == 0) {
-                answer = Error{Errc::ProducerLost, "gone"};
+            if (!request.has_value()) {
+                ADD_FAILURE() << request.error().error.message;
+                return false;
             }
-            const std::string bytes = wire::encoded(wire::Packet{request->request_id, std::move(answer)});
-            ASSERT_EQ(::send(peer.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
+            requests.push_back(*request);
+            Answers answers = std::holds_alternative<wire::Hello>(request->message)
+                                  ? Answers{wire::HelloReply{1, instance, {}, 0}}
+                                  : play_(*request);
+            if (answers.empty()) {
+                return true;
+            }
+            for (std::size_t i = 0; i < answers.size(); ++i) {  // events first
+                const std::uint64_t id = i + 1 == answers.size() ? request->request_id : 0;
+                const std::string bytes = wire::encoded(wire::Packet{id, std::move(answers[i])});
+                EXPECT_EQ(::send(peer.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL),
+                          static_cast<ssize_t>(bytes.size()));
+            }
         }
     }
 
+    const Play play_;
     TemporaryDirectory directory_;
     UniqueFd listener_;
     std::thread thread_;
 };
 
-TEST(ClientTakeConfirm, ARefusedConfirmLetsTheTakeGoOnUnderANewLease) {
-    RefusingDaemon daemon;
+using State = wire::Claims::State;
+
+class ClientConfirm : public ::testing::Test {
+  protected:
+    /// Takes from a daemon that answers confirms so, one after the other, and all else well.
+    void take(const std::vector<PuppetDaemon::Answers>& confirms) {
+        std::size_t next = 0;
+        daemon_.emplace([&, next](const wire::Request& request) mutable -> PuppetDaemon::Answers {
+            if (std::holds_alternative<wire::Attach>(request.message)) {
+                return {PuppetDaemon::grant()};
+            }
+            const auto* claims = std::get_if<wire::Claims>(&request.message);
+            if (std::holds_alternative<wire::Confirm>(request.message) ||
+                (claims != nullptr && claims->claims.at(0).state == State::Confirmed)) {
+                return confirms.at(next++);
+            }
+            return {wire::Done{}};
+        });
+        {
+            ConnectOptions options;
+            options.address = daemon_->path();
+            Client client = Client::connect(std::move(options));
+            const Tensor taken = client.take("jobs", wait_for(kWatchdog));
+            EXPECT_EQ(taken.name(), "jobs");
+            EXPECT_EQ(taken.state(), HURRAY_OK);
+        }
+        daemon_->join();
+    }
+    /// The leases of a life of before that it has claimed, as which.
+    [[nodiscard]] std::vector<std::pair<std::uint64_t, State>> claimed() const {
+        std::vector<std::pair<std::uint64_t, State>> found;
+        for (const wire::Claims& claims : daemon_->asked<wire::Claims>()) {
+            for (const wire::Claims::Claim& claim : claims.claims) {
+                found.emplace_back(claim.lease, claim.state);
+            }
+        }
+        return found;
+    }
+
+    std::optional<PuppetDaemon> daemon_;
+};
+
+TEST_F(ClientConfirm, ARefusedOneLetsTheTakeGoOnUnderANewLease) {
+    take({{Error{Errc::ProducerLost, "gone"}}, {wire::Done{}}});
+    const auto attached = daemon_->asked<wire::Attach>();
+    const auto confirmed = daemon_->asked<wire::Confirm>();
+    ASSERT_EQ(attached.size(), 2U);
+    ASSERT_EQ(confirmed.size(), 2U);
+    EXPECT_TRUE(attached[0].take);
+    EXPECT_LT(attached[0].lease, attached[1].lease);
+    EXPECT_EQ(confirmed[0].lease, attached[0].lease);
+    EXPECT_EQ(confirmed[1].lease, attached[1].lease);
+}
+
+TEST_F(ClientConfirm, OneThatTheDaemonDiedOverIsRepeatedToTheNextOne) {  // confirm_repeated
+    take({{}, {wire::Done{}}});
+    ASSERT_EQ(daemon_->asked<wire::Attach>().size(), 1U);
+    const std::uint64_t lease = daemon_->asked<wire::Attach>()[0].lease;
+    // Not as one that is held, before it is confirmed.
+    EXPECT_EQ(claimed(), (std::vector{std::pair(lease, State::Confirmed)}));
+}
+
+TEST_F(ClientConfirm, OneThatTwoDaemonsDiedOverIsRepeatedToTheThird) {  // confirm_repeated
+    take({{}, {}, {wire::Done{}}});
+    const std::uint64_t lease = daemon_->asked<wire::Attach>().at(0).lease;
+    EXPECT_EQ(claimed(), (std::vector{std::pair(lease, State::Confirmed), std::pair(lease, State::Confirmed)}));
+}
+
+TEST_F(ClientConfirm, OneThatTheNextDaemonRefusesLetsTheTakeGoOn) {  // confirm_refused_at_end
+    take({{}, {wire::ClaimsRefused{{1}}, wire::Done{}}, {wire::Done{}}});
+    const auto attached = daemon_->asked<wire::Attach>();
+    ASSERT_EQ(attached.size(), 2U);
+    EXPECT_EQ(attached[0].lease, 1U);
+    EXPECT_GT(attached[1].lease, 1U);
+}
+
+TEST_F(ClientConfirm, WhatIsConfirmedIsHeldOverTheNextDeath) {  // take_returns_late, held_claimed
+    std::atomic<bool> dies{false};
+    PuppetDaemon daemon([&](const wire::Request& request) -> PuppetDaemon::Answers {
+        if (std::holds_alternative<wire::Attach>(request.message)) {
+            return {PuppetDaemon::grant()};
+        }
+        if (std::holds_alternative<wire::List>(request.message) && dies.exchange(false)) {
+            return {};
+        }
+        return {wire::Done{}};
+    });
     {
+        EventLog log;
         ConnectOptions options;
         options.address = daemon.path();
+        options.on_event = log.sink();
         Client client = Client::connect(std::move(options));
-        const Tensor taken = client.take("jobs", wait_for(kWatchdog));
-        EXPECT_EQ(taken.name(), "jobs");
+        const Tensor taken = client.take("jobs");
+        dies = true;
+        EXPECT_EQ(status_of([&] { client.list(); }), HURRAY_ERR_CONNECTION_LOST);
+        ASSERT_TRUE(log.wait_for(HURRAY_EVENT_CONNECTION, 2));
+        EXPECT_EQ(taken.state(), HURRAY_OK);
     }
-    std::vector<std::uint64_t> attached;
-    std::vector<std::uint64_t> confirmed;
-    for (const wire::Request& request : daemon.requests) {
-        if (const auto* attach = std::get_if<wire::Attach>(&request.message)) {
-            EXPECT_TRUE(attach->take);
-            attached.push_back(attach->lease);
-            EXPECT_LE(request.timeout_ms.value_or(0),
-                      static_cast<std::uint64_t>(std::chrono::milliseconds(kWatchdog).count()));
-        } else if (const auto* confirm = std::get_if<wire::Confirm>(&request.message)) {
-            confirmed.push_back(confirm->lease);
-        }
+    daemon.join();
+    const auto claims = daemon.asked<wire::Claims>();
+    ASSERT_EQ(claims.size(), 1U);
+    EXPECT_EQ(claims[0].claims.at(0).state, State::Held);
+    EXPECT_EQ(daemon.asked<wire::Confirm>().size(), 1U);
+}
+
+// ---- A daemon that is killed ------------------------------------------------------------------------------------------
+
+TEST(ClientTakeOverDeaths, EachJobIsTakenOnceHoweverOftenTheDaemonDies) {
+    constexpr std::uint32_t kProducers = 2;
+    constexpr std::uint32_t kJobs = 60;
+    const TemporaryDirectory directory;
+    const std::string config = directory / "hurrayd.toml";
+    std::ofstream(config) << "[resume]\nwindow = 2\n";
+    MortalDaemon mortal({.arguments = {"--config", config}, .environment = {}, .descriptor_limit = {}});
+    const auto connect = [&] {
+        ConnectOptions options;
+        options.address = mortal.socket_path();
+        return Client::connect(std::move(options));
+    };
+
+    std::atomic<bool> stop{false};
+    std::mutex mutex;
+    std::map<std::uint32_t, int> taken;
+    std::vector<std::thread> takers;
+    for (int i = 0; i < 3; ++i) {
+        takers.emplace_back([&, client = connect()]() mutable {
+            while (!stop) {
+                const HurrayStatus status = status_of([&] {
+                    const Tensor job = client.take("jobs", wait_for(100ms));
+                    std::this_thread::sleep_for(20ms);  // at work, so that some wait in the queue
+                    const std::lock_guard lock(mutex);
+                    ++taken[job.elements<std::uint32_t>()[0]];
+                });
+                EXPECT_TRUE(status == HURRAY_OK || status == HURRAY_ERR_TIMED_OUT ||
+                            status == HURRAY_ERR_CONNECTION_LOST)
+                    << status;
+            }
+        });
     }
-    ASSERT_EQ(attached.size(), 2U);
-    EXPECT_LT(attached[0], attached[1]);
-    EXPECT_EQ(confirmed, attached);
+    std::array<EventLog, kProducers> logs;
+    std::vector<std::thread> producers;
+    for (std::uint32_t p = 0; p < kProducers; ++p) {
+        producers.emplace_back([&, p, client = connect()]() mutable {
+            for (std::uint32_t i = 0; i < kJobs; ++i) {
+                Allocation allocation = client.allocate<std::uint32_t>({1});
+                allocation.elements<std::uint32_t>()[0] = p * kJobs + i;
+                PublishOptions options = once(logs[p].sink());
+                options.timeout = kWatchdog;
+                client.publish("jobs", std::move(allocation), std::move(options));
+                std::this_thread::sleep_for(10ms);  // any moment is right to be killed
+            }
+            EXPECT_TRUE(logs[p].wait_for(HURRAY_EVENT_ENDED, kJobs));
+        });
+    }
+    std::minstd_rand random(20261130);
+    for (int death = rounds(3); death > 0; --death) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(random() % 300));
+        mortal.restart();
+    }
+    for (std::thread& producer : producers) {
+        producer.join();
+    }
+    stop = true;
+    for (std::thread& taker : takers) {
+        taker.join();
+    }
+    EXPECT_EQ(taken.size(), std::size_t{kProducers} * kJobs);
+    for (const auto& [job, times] : taken) {
+        EXPECT_EQ(times, 1) << "job " << job;
+    }
+    for (const EventLog& log : logs) {
+        EXPECT_EQ(log.count(HURRAY_EVENT_LEASE_TAKEN), kJobs);
+        EXPECT_EQ(log.count(HURRAY_EVENT_ENDED), kJobs);
+    }
 }
 
 // ---- Processes that are killed --------------------------------------------------------------------------------------
