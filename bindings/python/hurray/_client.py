@@ -625,8 +625,8 @@ class Client:
     def list(self, pattern="") -> list[Capsule]:
         """The capsules that this user may read. `pattern`: a name, a prefix that ends in "/", or "" for all."""
         return [
-            Capsule(*entry, Access(*access), immutable, unsealed)
-            for *entry, access, immutable, unsealed in self._core.list(_text("pattern", pattern))
+            Capsule(*entry, Access(*access), immutable, unsealed, once)
+            for *entry, access, immutable, unsealed, once in self._core.list(_text("pattern", pattern))
         ]
 
     def watch(self, pattern="", callback=None) -> Watch:
