@@ -527,7 +527,11 @@ Result<void> Publisher::withdraw(Connection& connection, const wire::CapsuleId& 
     if (auto called = connection.call_many(std::span(&one, 1), Connection::OnRefusal::GoOn); !called) {
         return fail(std::move(called.error()));
     }
-    if (*call.result || (call.is_lost && is_own)) {
+    if (*call.result) {
+        return {};
+    }
+    if (call.is_lost && is_own) {
+        connection.post(wire::Withdraw{capsule});  // in case that it is being offered again just now, as one that is there
         return {};
     }
     if (is_own && !call.was_sent) {

@@ -270,6 +270,25 @@ TEST_F(Resume, WithdrawnWhileItIsAwayStaysWithdrawn) {
     EXPECT_EQ(log.kinds(), (std::vector<std::uint32_t>{HURRAY_EVENT_LEASE_RELEASED, HURRAY_EVENT_ENDED}));
 }
 
+// The client was just bringing it back, as one that is there: nobody said any more that it was withdrawn, and it stayed for ever.
+TEST_F(Resume, WithdrawnWhileItIsBroughtBackIsWithdrawn) {
+    Connected producer = connect_logged();
+    EventLog log;
+    const CapsuleInfo first = publish(producer.client, "many/0", 1, 1, told(log));
+    for (int i = 1; i < 1000; ++i) {
+        publish(producer.client, "many/" + std::to_string(i), 1, 1);
+    }
+    restart_daemon();
+    Client observer = connect_logged().client;
+    while (observer.list("many/0").empty()) {
+    }
+    producer.client.withdraw(first.capsule);
+    ASSERT_TRUE(log.wait_for(HURRAY_EVENT_ENDED));
+    producer.wait_back();
+    EXPECT_TRUE(observer.list("many/0").empty());
+    EXPECT_EQ(observer.list("many/").size(), 999U);
+}
+
 TEST_F(Resume, NothingOlderThanWasSeenIsTheLatest) {
     Connected first = connect_logged();
     Connected consumer = connect_logged();
