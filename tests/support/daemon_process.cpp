@@ -62,7 +62,7 @@ DaemonProcess::~DaemonProcess() {
 }
 
 pid_t DaemonProcess::spawn(const std::vector<std::string>& arguments, const std::string& log_path) const {
-    std::vector<std::string> words = {binary()};
+    std::vector<std::string> words = {options_.binary.empty() ? binary() : options_.binary};
     words.insert(words.end(), arguments.begin(), arguments.end());
     std::vector<char*> argv;
     for (std::string& word : words) {
@@ -146,6 +146,11 @@ void DaemonProcess::start() {
             }
         }
     }
+}
+
+void DaemonProcess::start(std::vector<std::pair<std::string, std::string>> environment) {
+    options_.environment = std::move(environment);
+    start();
 }
 
 std::string DaemonProcess::next_notification() {
