@@ -531,8 +531,8 @@ Result<void> Publisher::withdraw(Connection& connection, const wire::CapsuleId& 
         return {};
     }
     if (call.is_lost && is_own) {
-        connection.post(
-            wire::Withdraw{capsule});  // in case that it is being offered again just now, as one that is there
+        // In case that it is being offered again just now, as one that is there.
+        connection.post(wire::Withdraw{capsule});
         return {};
     }
     if (is_own && !call.was_sent) {
