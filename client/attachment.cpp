@@ -104,8 +104,9 @@ class Attaching {
         message.version = terms_.version;
         message.immutable_only = terms_.immutable_only;
         message.allow_unsealed = terms_.allow_unsealed;
+        message.take = terms_.take;
         if (const auto* name = std::get_if<std::string>(&terms_.what);
-            name != nullptr && session_->connection().epoch() > 1) {
+            name != nullptr && !terms_.take && session_->connection().epoch() > 1) {
             message.last_seen = session_->seen().version_of(*name);
         }
         call_.message = std::move(message);
@@ -123,6 +124,7 @@ class Attaching {
             // Before any later packet is read: one may say that the producer is gone, or name the same segments.
             if (const auto* granted = std::get_if<wire::AttachReply>(&answer)) {
                 standing_->capsule = granted->capsule;
+                standing_->is_confirmed = !terms_.take;
                 session_->leases().add(standing_);
                 is_booked_ = true;
                 segments_ = session_->segments().take(*granted, fds, fds_missing);
@@ -161,6 +163,7 @@ class Attaching {
         }
         Attachment attachment;
         attachment.version = granted->version;
+        attachment.once = terms_.take;
         attachment.access = granted->access;
         attachment.immutable = is_immutable;
         attachment.unsealed = is_unsealed;
@@ -172,7 +175,9 @@ class Attaching {
             return fail(std::move(buffers.error()));
         }
         attachment.buffers = std::move(*buffers);
-        session_->seen().note(granted->name, granted->version);
+        if (!terms_.take) {
+            session_->seen().note(granted->name, granted->version);
+        }
         auto lease = std::make_unique<Lease>(session_, standing_, std::move(granted->name), std::move(*segments_));
         is_booked_ = false;
         is_taken_ = true;
@@ -225,11 +230,10 @@ Deadline deadline_of(Clock::time_point begin, const AttachTerms& terms) {
     return begin + std::chrono::milliseconds(*terms.timeout_ms);
 }
 
-}  // namespace
-
-Result<Attachment> attach(const std::shared_ptr<Session>& session, const AttachTerms& terms) {
+/// Waits for a grant since `begin`, and maps it.
+Result<Attachment> attach_since(Clock::time_point begin, const std::shared_ptr<Session>& session,
+                                const AttachTerms& terms) {
     Connection& connection = session->connection();
-    const auto begin = Clock::now();
     for (;;) {
         const Settling settling(*session);  // after all below have let go
         Attaching attaching(session, terms);
@@ -245,6 +249,66 @@ Result<Attachment> attach(const std::shared_ptr<Session>& session, const AttachT
         }
         if (auto back = connection.wait_up(deadline_of(begin, terms)); !back) {
             return fail(std::move(back.error()));
+        }
+    }
+}
+
+/// Says that what was granted to a take is mapped, and so this client's. False: it is not, and the lease has ended.
+///
+/// If the daemon dies before it answers, the next one is asked, however long that takes: it may be this client's already, and nobody
+/// else would get it.
+Result<bool> confirm(Connection& connection, Standing& standing) {
+    wire::RequestMessage message = wire::Confirm{standing.number};
+    for (;;) {
+        standing.is_lost = false;  // of a lease of a former life ClaimsRefused says so, before the reply
+        Connection::CallOptions options;
+        options.interruptible = false;
+        options.on_reply = [&standing](const wire::PacketMessage& reply, std::vector<UniqueFd>& /*fds*/,
+                                       bool /*missing*/) {
+            if (std::holds_alternative<wire::Done>(reply) && !standing.is_lost) {
+                standing.is_confirmed =
+                    true;  // before the connection is lost again, which would leave it to be repeated
+            }
+        };
+        Connection::Call call(std::move(message), std::move(options));
+        Connection::Call* const one = &call;
+        if (auto called = connection.call_many(std::span(&one, 1), Connection::OnRefusal::GoOn); !called) {
+            return fail(std::move(called.error()));
+        }
+        if (!call.is_lost) {
+            const auto& reply = *call.result;
+            const bool is_refused =
+                !reply && (reply.error().code == Errc::ProducerLost || reply.error().code == Errc::NotFound);
+            if (!reply && !is_refused) {
+                return fail(reply.error());
+            }
+            if (reply && !std::holds_alternative<wire::Done>(reply->message)) {
+                return fail(Errc::Protocol, "hurrayd answered a confirm with something else");
+            }
+            return standing.is_confirmed.load();
+        }
+        if (auto back = connection.wait_up(std::nullopt); !back) {
+            return fail(std::move(back.error()));
+        }
+        message = wire::Claims{{{standing.capsule, standing.number, wire::Claims::State::Confirmed}}};
+    }
+}
+
+}  // namespace
+
+Result<Attachment> attach(const std::shared_ptr<Session>& session, const AttachTerms& terms) {
+    const auto begin = Clock::now();
+    for (;;) {
+        auto attachment = attach_since(begin, session, terms);
+        if (!attachment || !terms.take) {
+            return attachment;
+        }
+        const auto confirmed = confirm(session->connection(), attachment->lease->standing());
+        if (!confirmed) {
+            return fail(confirmed.error());
+        }
+        if (*confirmed) {
+            return attachment;
         }
     }
 }

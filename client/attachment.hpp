@@ -32,12 +32,14 @@ struct Attachment {
     wire::Access access;
     bool immutable = false;  ///< nobody can change a byte of it any more
     bool unsealed = false;   ///< it lies in a dma-buf: others may write to it while it is read
+    bool once = false;       ///< it was taken
 };
 
 struct AttachTerms {
     std::variant<std::string, wire::CapsuleId> what;
     wire::Which which = wire::Which::Latest;
     std::uint64_t version = 0;
+    bool take = false;                            ///< of what was published once, the oldest: then `which` is Latest
     std::optional<std::uint64_t> timeout_ms = 0;  ///< absent: for ever
     Populate populate = Populate::Auto;
     bool immutable_only = false;
@@ -51,6 +53,10 @@ struct AttachTerms {
 /// Fails: NotFound, TimedOut and what else the daemon says; Unsupported (memory of a kind that the terms or this library don't
 /// allow); Limit; Protocol if what was granted is not sound.
 /// Nothing is held after a failure.
+///
+/// A take returns once the daemon has said that the capsule is this client's: who dies before that leaves it to the next. If it is
+/// refused, since the producer is gone, the take goes on waiting within its time, under a new lease. Ctrl-C does not end it while it
+/// is being confirmed, which is answered at once: it would be open who has the capsule.
 [[nodiscard]] Result<Attachment> attach(const std::shared_ptr<Session>& session, const AttachTerms& terms);
 
 /// Of several things that are done at once, which one failed, if it was one of them.

@@ -58,7 +58,7 @@ std::vector<wire::Claims::Claim> LeaseTable::held() {
     const std::lock_guard lock(mutex_);
     claims.reserve(leases_.size());
     for (const auto& [capsule, standing] : leases_) {
-        if (!standing->is_lost) {
+        if (!standing->is_lost && standing->is_confirmed) {
             claims.push_back({capsule, standing->number, wire::Claims::State::Held});
         }
     }

@@ -22,7 +22,8 @@ struct Standing {
     std::uint64_t number = 0;
     wire::CapsuleId capsule;
     std::atomic<bool> producer_lost{false};
-    std::atomic<bool> is_lost{false};  ///< the daemon does not know of it any more
+    std::atomic<bool> is_lost{false};      ///< the daemon does not know of it any more
+    std::atomic<bool> is_confirmed{true};  ///< false: of a take, and whoever waits for its confirm speaks for it
 };
 
 /// One hold on somebody's capsule: the `owner` of a tensor context.
@@ -41,6 +42,7 @@ class Lease {
     /// HURRAY_OK, HURRAY_ERR_PRODUCER_LOST, HURRAY_ERR_CONNECTION_LOST or HURRAY_ERR_FORKED.
     [[nodiscard]] HurrayStatus state() const;
     [[nodiscard]] const std::string& name() const noexcept { return name_; }
+    [[nodiscard]] Standing& standing() const noexcept { return *standing_; }
     [[nodiscard]] const wire::CapsuleId& capsule() const noexcept { return standing_->capsule; }
 
     /// The HurrayOwnerReleaseFn of attached contexts.
@@ -64,7 +66,7 @@ class LeaseTable {
     /// The daemon does not take them for held.
     void lost(const std::vector<std::uint64_t>& leases);
     void all_lost();
-    /// Those that are not lost, as claims.
+    /// Those that are not lost, as claims; without takes that are not confirmed.
     [[nodiscard]] std::vector<wire::Claims::Claim> held();
 
   private:

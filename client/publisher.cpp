@@ -214,6 +214,8 @@ Result<Connection::Call*> Publisher::Publishing::ask() {
     message.placements = std::move(*placements);
     message.access = access;
     message.group = terms_.group;
+    message.retain = terms_.retain;
+    message.once = terms_.once;
 
     published_.capsule = {connection_.uid(), *id};
     published_.access = access;
@@ -467,7 +469,8 @@ Result<Publisher::Published> Publisher::find(const wire::CapsuleId& capsule) {
                      known.open.size(),
                      known.retired,
                      wire::is_immutable(known.message.segments),
-                     wire::is_unsealed(known.message.segments)};
+                     wire::is_unsealed(known.message.segments),
+                     known.terms.once};
 }
 
 void Publisher::on_lease(const wire::LeaseEvent& event, std::vector<Notice>& notices) {
@@ -483,13 +486,17 @@ void Publisher::on_lease(const wire::LeaseEvent& event, std::vector<Notice>& not
         if (!capsule.open.insert(event.lease).second || !capsule.terms.tell_opened) {
             return;
         }
+    } else if (event.what == What::Taken) {  // it stays open: what it held is its taker's now
+        if (std::exchange(capsule.taken_by, event.lease) == event.lease) {
+            return;  // told already
+        }
+        capsule.retired = true;
+        record.kind = HURRAY_EVENT_LEASE_TAKEN;
     } else {
         if (capsule.open.erase(event.lease) == 0) {
             return;  // told already
         }
-        record.kind = event.what == What::Released ? HURRAY_EVENT_LEASE_RELEASED
-                      : event.what == What::Lost   ? HURRAY_EVENT_LEASE_LOST
-                                                   : HURRAY_EVENT_LEASE_TAKEN;
+        record.kind = event.what == What::Released ? HURRAY_EVENT_LEASE_RELEASED : HURRAY_EVENT_LEASE_LOST;
     }
     record.remaining = capsule.open.size();
     if (capsule.terms.on_event != nullptr) {
@@ -651,6 +658,7 @@ Result<void> Publisher::offer_again(Connection& connection, std::vector<Notice>&
             }
             message = found->second.message;
             message.retired = found->second.retired;
+            message.taken_by = found->second.taken_by;
             blocks = found->second.blocks;
         }
         message.version = version;

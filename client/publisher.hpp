@@ -27,9 +27,11 @@ namespace hurray::client {
 
 /// What a producer wants to be told of one capsule.
 struct PublishTerms {
-    std::string name;         ///< empty: by id only
-    AccessRule access;        ///< none: as the allocation's, or as the daemon has it
-    std::uint64_t group = 0;  ///< 0: none, it is there at once
+    std::string name;          ///< empty: by id only
+    AccessRule access;         ///< none: as the allocation's, or as the daemon has it
+    std::uint64_t group = 0;   ///< 0: none, it is there at once
+    std::uint32_t retain = 1;  ///< versions of the name that stay attachable, this one included
+    bool once = false;         ///< to be taken, by one
     bool tell_opened = false;
     std::optional<std::uint64_t> timeout_ms = 0;  ///< for how long to wait while the daemon is away; absent: for ever
     HurrayEventFn on_event = nullptr;
@@ -56,6 +58,7 @@ class Publisher {
         bool retired = false;
         bool immutable = false;  ///< nobody can change a byte of it any more
         bool unsealed = false;   ///< it lies in a dma-buf
+        bool once = false;       ///< it is to be taken, or was
     };
 
     /// Checks the descriptor against the allocation, and publishes. On success the memory belongs to the capsule.
@@ -136,6 +139,7 @@ class Publisher {
         std::set<wire::LeaseId> open;
         bool lost_some = false;             ///< of those that were open
         std::set<wire::LeaseId> confirmed;  ///< of them, those that the parts of WindowClosed have named so far
+        wire::LeaseId taken_by{};           ///< its `lease` 0: nobody took it
     };
     struct Hash {
         std::size_t operator()(const wire::Id16& id) const noexcept;

@@ -21,6 +21,8 @@ struct Identity {
     std::vector<std::uint32_t> groups = {};
     /// It was connected to another life of the daemon before, whose leases it may claim.
     bool resumes = false;
+    /// It was connected to this life before, and cut off: it may repeat what it confirmed of leases of the life before.
+    bool was_cut_off = false;
 };
 
 /// What a mode grants, in each of its digits.

@@ -105,6 +105,7 @@ hurray::Result<void> Dispatcher::handle(Peer& peer, std::span<const std::byte> p
         }
         void operator()(const wire::Forget& forget) const { self.registry_.forget(peer.number, id, forget, out); }
         void operator()(const wire::Drop& drop) const { Dispatcher::drop(peer, id, drop, out); }
+        void operator()(const wire::Confirm& confirm) const { self.registry_.confirm(peer.number, id, confirm, out); }
         void operator()(const wire::Claims& claims) const { self.registry_.claim(peer.number, id, claims, out); }
         void operator()(const wire::ResumeDone&) const { out.send(peer.number, id, wire::Done{}); }
     };
@@ -135,7 +136,7 @@ hurray::Result<void> Dispatcher::greet(Peer& peer, const wire::Request& request,
     const PeerCredentials& who = peer.credentials;
     const auto opened = registry_.open_session(
         peer.number, {who.uid, who.gid, who.pid, who.uid == 0, hello.session, std::move(peer.credentials.groups),
-                      hello.last_instance && *hello.last_instance != instance_});
+                      hello.last_instance && *hello.last_instance != instance_, hello.last_instance == instance_});
     if (!opened) {
         return last_words(peer, request.request_id, opened.error(), out);
     }

@@ -22,7 +22,7 @@ constexpr std::array kExpectedErrors = {Errc::NotFound,        Errc::AlreadyExis
                                         Errc::InvalidArgument, Errc::Closed};
 constexpr auto kExpectedLimits = std::to_array<std::string_view>(
     {"limits.descriptors", "quota.user.clients", "quota.user.waiting", "quota.user.reservations", "quota.user.bytes",
-     "quota.bytes", "packet_bytes", "descriptor_bytes", "group_members", "open_groups"});
+     "quota.bytes", "packet_bytes", "descriptor_bytes", "group_members", "open_groups", "retained_versions"});
 
 void append_number(std::string& text, auto number) {
     std::array<char, 32> digits{};
@@ -105,6 +105,7 @@ std::string expose(const Metrics& metrics) {
     one("hurray_connections", Gauge, "Open connections, with those that have not said Hello yet.", metrics.connections);
     one("hurray_capsules", Gauge, "Capsules, retired ones that are still held included.", totals.capsules);
     one("hurray_staged_capsules", Gauge, "Of them, those in groups that have not been committed.", totals.staged);
+    one("hurray_queued_capsules", Gauge, "Of the capsules, those that wait to be taken.", totals.queued);
     one("hurray_names", Gauge, "Names with a living version.", totals.names);
     one("hurray_segment_bytes", Gauge, "Size of the shared memory segments that are kept for producers and capsules.",
         totals.bytes);
@@ -160,6 +161,10 @@ std::string expose(const Metrics& metrics) {
                "Leases that ended: released by the client, or lost with its connection.");
     out.sample(history.leases_released, {{"how", "released"}});
     out.sample(history.leases_lost, {{"how", "lost"}});
+    out.metric("hurray_takes_total", Counter,
+               "Takes that were granted: confirmed, or put back since they ended without a confirm.");
+    out.sample(history.taken, {{"how", "confirmed"}});
+    out.sample(history.put_back, {{"how", "put_back"}});
 
     one("hurray_log_lines_suppressed_total", Counter, "Log lines about clients beyond what each user may cause.",
         metrics.log_lines_suppressed);

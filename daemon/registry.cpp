@@ -33,10 +33,8 @@ constexpr std::size_t kMaxKeptBack = 1024;
 constexpr std::size_t kEndingPiece = 256;
 /// What watchers are told at a time after a commit: each may be a packet, as above.
 constexpr std::size_t kAnnouncementPiece = 256;
-/// Users that fit a StatusReply beside what is being written (16,000 bytes): 12 uses of up to 32 bytes each.
-constexpr std::size_t kStatusUsers = 120;
-/// What a publish may have to announce: the end of the version before, and its own.
-constexpr std::size_t kPublishEvents = 2;
+/// Users that fit a StatusReply beside what is being written (16,000 bytes): 13 uses of up to 32 bytes each.
+constexpr std::size_t kStatusUsers = 110;
 
 Error refusal(Errc code, std::string field, std::string message) {
     return {code, std::move(message), std::move(field)};
@@ -220,9 +218,12 @@ bool Registry::continue_ending(Session& ended, std::size_t& budget, Outbox& out)
         const auto [lease, id] = *ended.claimed.begin();
         const auto claims = claims_.find(id);
         const auto claim = claims->second.find(lease_id(ended, lease));
-        if (claim->second.released) {
+        if (claim->second.state == wire::Claims::State::Released) {
             ended.claimed.erase(ended.claimed.begin());  // what it gave back is passed on all the same
         } else {
+            if (claim->second.state == wire::Claims::State::Confirmed) {
+                settle(claim->second.answer, out.packets.size(), out);
+            }
             drop_claim(claims->second, claim);
             if (claims->second.empty()) {
                 claims_.erase(claims);
@@ -256,6 +257,7 @@ bool Registry::continue_ending(Session& ended, std::size_t& budget, Outbox& out)
         capsule.producer = nullptr;
         if (!capsule.retired) {
             retire(capsule);
+            refuse_waiters(capsule, out);
             announce(What::ProducerLost, capsule);
         }
         end_if_unused(capsule, out);
@@ -285,7 +287,7 @@ Registry::Session* Registry::live_producer(const Capsule& capsule) noexcept {
 }
 
 bool Registry::is_attachable(const Capsule& capsule) noexcept {
-    return !capsule.retired && capsule.group == nullptr && live_producer(capsule) != nullptr;
+    return capsule.is_live() && live_producer(capsule) != nullptr;
 }
 
 // ---- Publish --------------------------------------------------------------------------------------------------------
@@ -349,7 +351,7 @@ bool Registry::is_repeated(const Session& producer, const wire::Publish& publish
     return capsule.producer == &producer && name == publish.name && before.descriptor == publish.descriptor &&
            before.segments == publish.segments && before.placements == publish.placements &&
            before.access == publish.access && before.group == publish.group && before.version == publish.version &&
-           before.retired == publish.retired;
+           before.retired == publish.retired && before.retain == publish.retain && before.once == publish.once;
 }
 
 void Registry::publish(SessionNumber from, std::uint64_t request_id, Publication publication, Outbox& out) {
@@ -383,6 +385,10 @@ void Registry::publish(SessionNumber from, std::uint64_t request_id, Publication
         refuse(std::move(checked.error()));
         return;
     }
+    if (auto checked = check_kind(publication.request.name, publication.request.once, "publish.once"); !checked) {
+        refuse(std::move(checked.error()));
+        return;
+    }
     const auto access = access_for(producer, publication.request);
     if (!access) {
         refuse(access.error());
@@ -394,6 +400,7 @@ void Registry::publish(SessionNumber from, std::uint64_t request_id, Publication
     }
 
     // From here on nothing is refused.
+    std::size_t events = 0;
     Capsule& capsule = add(producer, std::move(publication), *access, out);
     if (group != nullptr) {
         stage(capsule, *group);
@@ -401,11 +408,11 @@ void Registry::publish(SessionNumber from, std::uint64_t request_id, Publication
     } else {
         producer.capsules.push_back(capsule);
         const std::size_t first = out.packets.size();
-        make_visible(capsule, out);
+        events = make_visible(capsule, out);
         out.send_after(first, from, request_id, wire::PublishReply{capsule.version});
         serve_waiters(capsule, out);
     }
-    tell_watchers(kPublishEvents, out);
+    tell_watchers(std::min(std::max<std::size_t>(events, 2), kAnnouncementPiece), out);
 }
 
 /// A new capsule on the books, which nobody sees yet.
@@ -423,11 +430,10 @@ Registry::Capsule& Registry::add(Session& producer, Publication publication, con
     return capsule;
 }
 
-/// Gives it its version and makes it what is attached under its name. Who published the version before is told, and what there
-/// is to tell watchers is announced.
-void Registry::make_visible(Capsule& capsule, Outbox& out) {
+/// Gives it its version and makes it live. Returns how much there is to tell watchers.
+std::size_t Registry::make_visible(Capsule& capsule, Outbox& out) {
     put_on_shelf(capsule, next_version_++);
-    make_current(capsule, out);
+    return make_live(capsule, out);
 }
 
 /// Gives it its name and its version.
@@ -435,6 +441,7 @@ void Registry::put_on_shelf(Capsule& capsule, std::uint64_t version) {
     const auto [name, fresh] = names_.try_emplace(std::exchange(capsule.published.name, {}));
     if (fresh) {
         name->second.owner = capsule.id.uid;
+        name->second.once = capsule.published.once;
         if (!name->first.empty()) {
             ++count(name->second.owner).names;
         }
@@ -444,27 +451,51 @@ void Registry::put_on_shelf(Capsule& capsule, std::uint64_t version) {
     ++history_.published;
     name->second.versions.emplace(version, &capsule);
     shelves_.add({name->first, version}, capsule);
-    note_known(name->first, version);
 }
 
-void Registry::make_current(Capsule& capsule, Outbox& out) {
-    if (!capsule.name->first.empty()) {
-        if (Capsule* old = std::exchange(capsule.name->second.current, &capsule)) {
-            old->retired = true;
-            announce(What::Retired, *old);
-            if (Session* told = live_producer(*old)) {
-                out.send(told->number, 0, wire::Retired{old->id});
-            }
-            end_if_unused(*old, out);
+/// It can be attached, or taken, from now on. Who published the versions that it displaces is told, and what there is to tell watchers
+/// is announced: that many events are returned.
+std::size_t Registry::make_live(Capsule& capsule, Outbox& out) {
+    Name& name = capsule.name->second;
+    name.live.insert(capsule);
+    std::size_t events = 1;
+    if (capsule.published.once) {
+        ++count(capsule.id.uid).queued;
+    } else if (!capsule.name->first.empty()) {
+        events += retire_surplus(name, out);
+        const Versioned& oldest = *name.live.begin();
+        if (name.live.size() == static_cast<const Capsule&>(*name.live.rbegin()).published.retain) {
+            note_retired_below(capsule.name->first, oldest.version);
         }
     }
     announce(What::Published, capsule);
+    return events;
+}
+
+/// Retires the oldest versions of a name, down to as many as its newest one retains. Returns how many it were.
+std::size_t Registry::retire_surplus(Name& name, Outbox& out) {
+    const std::uint32_t retain = static_cast<const Capsule&>(*name.live.rbegin()).published.retain;
+    std::size_t retired = 0;
+    for (; name.live.size() > retain; ++retired) {
+        Capsule& old = static_cast<Capsule&>(*name.live.begin());
+        retire(old);
+        announce(What::Retired, old);
+        if (Session* told = live_producer(old)) {
+            out.send(told->number, 0, wire::Retired{old.id});
+        }
+        end_if_unused(old, out);
+    }
+    return retired;
 }
 
 void Registry::retire(Capsule& capsule) noexcept {
     capsule.retired = true;
-    if (capsule.name->second.current == &capsule) {
-        capsule.name->second.current = nullptr;
+    if (capsule.is_live()) {
+        Name& name = capsule.name->second;
+        name.live.erase(name.live.iterator_to(capsule));
+        if (capsule.published.once) {
+            --count(capsule.id.uid).queued;
+        }
     }
 }
 
@@ -521,22 +552,57 @@ bool Registry::satisfies(const Capsule& capsule, const wire::Attach& attach) noe
     return false;
 }
 
+/// What `name` has for an attach, as far as `viewer` sees it: the version asked for, the first that is newer, or the newest; of a queue
+/// the oldest.
+Registry::Capsule* Registry::find_live(const Session& viewer, const Name& name, const wire::Attach& attach) {
+    const auto is_good = [&](const Capsule& capsule) { return is_attachable(capsule) && sees(viewer, capsule); };
+    if (attach.which == wire::Which::Exactly && !name.once) {
+        const auto version = name.versions.find(attach.version);
+        return version != name.versions.end() && is_good(*version->second) ? version->second : nullptr;
+    }
+    const auto first_good = [&](auto at, auto end) -> Capsule* {
+        for (; at != end; ++at) {
+            if (const auto& capsule = static_cast<const Capsule&>(*at); is_good(capsule)) {
+                return name.versions.at(capsule.version);
+            }
+        }
+        return nullptr;
+    };
+    if (name.once) {
+        return first_good(name.live.begin(), name.live.end());
+    }
+    if (attach.which == wire::Which::NewerThan) {
+        Versioned seen;
+        seen.version = std::max(attach.version, attach.last_seen == 0 ? 0 : attach.last_seen - 1);
+        return first_good(name.live.upper_bound(seen), name.live.end());
+    }
+    return first_good(name.live.rbegin(), name.live.rend());
+}
+
 Registry::Found Registry::find(const Session& viewer, const wire::Attach& attach) {
     using State = Found::State;
     Capsule* candidate = nullptr;
-    if (const auto* id = std::get_if<wire::CapsuleId>(&attach.what)) {
+    const auto* id = std::get_if<wire::CapsuleId>(&attach.what);
+    if (id != nullptr) {
         const auto known = capsules_.find(*id);
         if (known != capsules_.end() && known->second.group == nullptr && sees(viewer, known->second)) {
-            // An id has one version for ever: what is not right now never will be.
-            const bool good = is_attachable(known->second) && satisfies(known->second, attach);
-            return good ? Found{State::Here, &known->second} : Found{State::Never, nullptr};
+            candidate = &known->second;
         }
     } else if (const auto known = names_.find(std::get<std::string>(attach.what)); known != names_.end()) {
-        candidate = known->second.current;
+        candidate = find_live(viewer, known->second, attach);
     }
-    if (candidate != nullptr && is_attachable(*candidate) && sees(viewer, *candidate) &&
-        satisfies(*candidate, attach)) {
-        return {State::Here, candidate};
+    if (candidate != nullptr) {
+        if (candidate->published.once != attach.take) {
+            return {State::OtherKind, nullptr};
+        }
+        const bool is_here = is_attachable(*candidate) && satisfies(*candidate, attach);
+        if (is_here && !(attach.take && is_held_back(*candidate))) {
+            return {State::Here, candidate};
+        }
+        if (id != nullptr && !(attach.take && !candidate->retired && live_producer(*candidate) != nullptr)) {
+            // An id has one version for ever: what is not right now never will be, but for what may be put back.
+            return {State::Never, nullptr};
+        }
     }
     if (attach.which == wire::Which::Exactly && is_past(attach.version)) {
         return {State::Never, nullptr};
@@ -552,7 +618,7 @@ void Registry::attach(SessionNumber from, std::uint64_t request_id, const wire::
         const auto* id = std::get_if<wire::CapsuleId>(&attach.what);
         const bool same =
             (id != nullptr ? *id == capsule.id : std::get<std::string>(attach.what) == capsule.name->first) &&
-            satisfies(capsule, attach) && check_memory(capsule, attach);
+            satisfies(capsule, attach) && capsule.published.once == attach.take && check_memory(capsule, attach);
         if (same) {
             // The first grant may be held back until the producer has OPENED; this one must not overtake that either.
             const Session* told = live_producer(capsule);
@@ -575,19 +641,20 @@ void Registry::attach(SessionNumber from, std::uint64_t request_id, const wire::
         grant(consumer, request_id, attach.lease, *found.capsule, out);
         return;
     }
+    if (found.state == Found::State::OtherKind) {
+        out.send(from, request_id, refuse_kind(attach));
+        return;
+    }
     if (found.state == Found::State::Never) {
         const bool by_id = std::holds_alternative<wire::CapsuleId>(attach.what);
-        out.send(
-            from, request_id,
-            refusal(Errc::NotFound, by_id ? "attach.capsule" : "attach.version",
-                    by_id ? "that capsule can't be attached any more" : absence_of(attach) + " can come any more"));
+        out.send(from, request_id, by_id ? refuse_retired(attach) : refuse_past(attach));
         return;
     }
     if (timeout_ms == 0U) {
         const bool by_id = std::holds_alternative<wire::CapsuleId>(attach.what);
         out.send(from, request_id,
                  refusal(Errc::NotFound, by_id ? "attach.capsule" : "attach.name",
-                         "there is " + absence_of(attach) + " to attach"));
+                         "there is " + absence_of(attach) + " to " + (attach.take ? "take" : "attach")));
         return;
     }
     if (auto admitted = quotas_.admit(Quota::Waiting, consumer.identity.uid, count(consumer.identity.uid).waiting);
@@ -622,10 +689,13 @@ void Registry::attach(SessionNumber from, std::uint64_t request_id, const wire::
     if (attach.which == wire::Which::Exactly) {
         waiter.exact = exact_waiters_.emplace(attach.version, &waiter);
     }
+    if (attach.take && is_window_open()) {
+        takes_of_window_.push_back(waiter);
+    }
     ++count(consumer.identity.uid).waiting;
 }
 
-void Registry::book_lease(Session& consumer, std::uint64_t number, Capsule& capsule) {
+Registry::Lease& Registry::book_lease(Session& consumer, std::uint64_t number, Capsule& capsule) {
     Lease& lease = consumer.leases.try_emplace(number).first->second;
     lease.number = number;
     lease.holder = &consumer;
@@ -637,11 +707,15 @@ void Registry::book_lease(Session& consumer, std::uint64_t number, Capsule& caps
     ++capsule.open_leases;
     ++count(consumer.identity.uid).leases;
     ++history_.leases_opened;
+    return lease;
 }
 
 void Registry::grant(Session& consumer, std::uint64_t request_id, std::uint64_t number, Capsule& capsule, Outbox& out) {
     consumer.used_leases.insert(number);
-    book_lease(consumer, number, capsule);
+    Lease& lease = book_lease(consumer, number, capsule);
+    if (capsule.published.once) {
+        mark_granted(lease, request_id);
+    }
     const std::size_t opened = out.packets.size();
     out.send(
         capsule.producer->number, 0,
@@ -686,6 +760,12 @@ void Registry::serve_waiters(Capsule& capsule, Outbox& out) {
     }
 }
 
+/// To who asks for a capsule that is here, and is not what can be had.
+Error Registry::refuse_retired(const wire::Attach& attach) {
+    return refusal(Errc::NotFound, "attach.capsule",
+                   attach.take ? "that capsule can't be taken any more" : "that capsule can't be attached any more");
+}
+
 /// To who asks for exactly a version that can't come.
 Error Registry::refuse_past(const wire::Attach& attach) {
     return refusal(Errc::NotFound, "attach.version", absence_of(attach) + " can come any more");
@@ -697,7 +777,14 @@ void Registry::serve_waiters(WaiterList& waiters, Capsule& capsule, Outbox& out)
         Waiter& waiter = *next;
         ++next;
         const bool last = next == waiters.end();
-        if (sees(*waiter.session, capsule) && satisfies(capsule, waiter.attach)) {
+        if (!sees(*waiter.session, capsule)) {
+            // For them it is absent.
+        } else if (waiter.attach.take != capsule.published.once) {
+            out.send(waiter.session->number, waiter.request_id, refuse_kind(waiter.attach));
+            remove_waiter(waiter);
+        } else if (waiter.attach.take && (!capsule.is_live() || is_held_back(capsule))) {
+            // Somebody has it already, or may say so until the window ends.
+        } else if (satisfies(capsule, waiter.attach)) {
             Session& consumer = *waiter.session;
             const std::uint64_t request_id = waiter.request_id;
             const std::uint64_t lease = waiter.attach.lease;
@@ -708,10 +795,32 @@ void Registry::serve_waiters(WaiterList& waiters, Capsule& capsule, Outbox& out)
             } else {
                 out.send(consumer.number, request_id, std::move(checked.error()));
             }
-        } else if (sees(*waiter.session, capsule) && std::holds_alternative<wire::CapsuleId>(waiter.attach.what)) {
+        } else if (std::holds_alternative<wire::CapsuleId>(waiter.attach.what)) {
             // An id has one version for ever, and this is not the one.
             out.send(waiter.session->number, waiter.request_id,
                      refusal(Errc::NotFound, "attach.capsule", "that capsule's version is not one that was asked for"));
+            remove_waiter(waiter);
+        }
+        if (last) {
+            return;
+        }
+    }
+}
+
+/// To those who wait for exactly that capsule, which is retired: it can't come back.
+void Registry::refuse_waiters(const Capsule& capsule, Outbox& out) {
+    const auto found = waiting_for_id_.find(capsule.id);
+    if (found == waiting_for_id_.end()) {
+        return;
+    }
+    WaiterList& waiters = found->second;
+    // The last removal destroys the list itself, hence the look ahead.
+    for (auto next = waiters.begin(); next != waiters.end();) {
+        Waiter& waiter = *next;
+        ++next;
+        const bool last = next == waiters.end();
+        if (sees(*waiter.session, capsule)) {
+            out.send(waiter.session->number, waiter.request_id, refuse_retired(waiter.attach));
             remove_waiter(waiter);
         }
         if (last) {
@@ -749,6 +858,7 @@ void Registry::cancel(SessionNumber from, const wire::Cancel& cancel, Outbox& ou
     Session& consumer = session(from);
     const auto waiting = consumer.waiting.find(cancel.request_id);
     if (waiting == consumer.waiting.end()) {
+        consumer.grants.erase(cancel.request_id);
         return;
     }
     out.send(from, cancel.request_id, refusal(Errc::Closed, {}, "cancelled"));
@@ -780,6 +890,10 @@ void Registry::close_lease(Lease& lease, wire::LeaseEvent::What what, Outbox& ou
     Session& holder = *lease.holder;
     Capsule& capsule = *lease.capsule;
     const std::uint64_t number = lease.number;
+    const bool puts_back = lease.grant != 0;
+    if (puts_back) {
+        what = end_grant(lease, what);
+    }
     --capsule.open_leases;
     if (what == wire::LeaseEvent::What::Lost) {
         capsule.lost_lease = true;
@@ -790,7 +904,11 @@ void Registry::close_lease(Lease& lease, wire::LeaseEvent::What what, Outbox& ou
     holder.leases.erase(number);
     --count(holder.identity.uid).leases;
     ++(what == wire::LeaseEvent::What::Lost ? history_.leases_lost : history_.leases_released);
-    end_if_unused(capsule, out);
+    if (puts_back) {
+        put_back(capsule, out);
+    } else {
+        end_if_unused(capsule, out);
+    }
 }
 
 void Registry::release(SessionNumber from, std::uint64_t request_id, const wire::Release& release, Outbox& out) {
@@ -800,7 +918,7 @@ void Registry::release(SessionNumber from, std::uint64_t request_id, const wire:
     for (const std::uint64_t number : release.leases) {
         if (const auto lease = consumer.leases.find(number); lease != consumer.leases.end()) {
             close_lease(lease->second, wire::LeaseEvent::What::Released, out);
-        } else if (release_claimed(consumer, number)) {
+        } else if (release_claimed(consumer, number, out)) {
             ++kept;
         }
     }
@@ -826,6 +944,9 @@ void Registry::withdraw(SessionNumber from, std::uint64_t request_id, const wire
     if (capsule.retired) {
         out.send(from, request_id, wire::Done{});
         return;
+    }
+    if (capsule.group == nullptr) {
+        refuse_waiters(capsule, out);  // the answer does not wait for theirs
     }
     const std::size_t first = out.packets.size();
     if (capsule.group != nullptr) {
@@ -890,7 +1011,8 @@ void Registry::list(SessionNumber from, std::uint64_t request_id, const wire::Li
             info.bytes = capsule.buffer_bytes;
             info.leases = capsule.open_leases;
             info.access = capsule.access;
-            info.retired = !is_attachable(capsule);
+            info.retired = capsule.retired || live_producer(capsule) == nullptr;
+            info.once = published.once;
             info.immutable = wire::is_immutable(published.segments);
             info.unsealed = wire::is_unsealed(published.segments);
             info.pid = capsule.pid;
@@ -1080,10 +1202,11 @@ void Registry::status(SessionNumber from, std::uint64_t request_id, std::string_
     wire::StatusReply reply;
     const auto add = [&](std::uint32_t uid, const Totals& use) {
         const std::uint64_t others = use.clients - (uid == asker.uid ? 1 : 0);
-        const std::array<wire::Use, 12> uses = {
+        const std::array<wire::Use, 13> uses = {
             {{"clients", uid, others, quotas_.limit(Quota::Clients)},
              {"capsules", uid, use.capsules, 0},
              {"staged", uid, use.staged, 0},
+             {"queued", uid, use.queued, 0},
              {"names", uid, use.names, 0},
              {"bytes", uid, use.bytes + use.reserved, quotas_.limit(Quota::Bytes)},
              {"reserved_bytes", uid, use.reserved, 0},
@@ -1121,6 +1244,7 @@ Registry::Totals Registry::totals() const noexcept {
         sum.clients += use.clients;
         sum.capsules += use.capsules;
         sum.staged += use.staged;
+        sum.queued += use.queued;
         sum.names += use.names;
         sum.bytes += use.bytes;
         sum.reserved += use.reserved;

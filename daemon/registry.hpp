@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <boost/intrusive/list.hpp>
+#include <boost/intrusive/set.hpp>
 
 #include "daemon/access.hpp"
 #include "daemon/hash.hpp"
@@ -65,8 +66,9 @@ class UsedNumbers {
 /// Rules that hold for all operations:
 /// 1. Each capsule has an access for life: its publisher's user, a group, a mode. To whoever may not read it it does not exist. Writing is
 ///    replacing and withdrawing it, and needs reading too. The session that published a capsule may always write it.
-/// 2. A capsule is attachable, then retired, then gone with its last lease. Each name has one attachable version at most. Before
-///    that it may be staged in a group: then it is counted, and for everybody but its own session it does not exist.
+/// 2. A capsule is attachable, then retired, then gone with its last lease. Of each name the newest versions are attachable, as many as
+///    the last publish says (`retain`, as a rule 1). Before that it may be staged in a group: then it is counted, and for everybody but
+///    its own session it does not exist.
 /// 3. Each lease is told to the producer once as OPENED and once as RELEASED or LOST.
 /// 4. Versions rise over all names, and over the daemon's lives if `first_version` is the realtime clock in nanoseconds.
 /// 5. A segment is kept until its producer forgets it or is gone, and while a capsule lies in it. A producer's number means
@@ -76,6 +78,9 @@ class UsedNumbers {
 /// 8. A life that follows another one opens with a *resume window*, in which the clients bring back what the life before knew:
 ///    producers offer their capsules again, with the versions of then, and consumers claim their leases. What is claimed is kept
 ///    for its capsule; what was there before does not end before the window does, since others may still claim it.
+/// 9. A capsule that is published `once` replaces nothing and is not attached but *taken*, the oldest of its name first. It is queued, then
+///    granted to one taker, then taken by its confirm: retired, with that one lease. A granted one whose lease ends without a confirm is
+///    queued again, at most `kMaxDeliveries` times in all. Under one name lives either kind of capsule, never both.
 ///
 /// Threads: one. Costs: O(log n) or O(1) in the number of capsules and sessions, but for what lists them.
 class Registry {
@@ -111,12 +116,13 @@ class Registry {
     /// Reply: PublishReply. Old version's producer: Retired, and Ended if nobody holds it, both before that reply. Then the
     /// waiting attaches that it satisfies, in the order they came; then watchers.
     /// The same publish again by the same session has the same answer.
+    /// With `once` it queues and replaces nothing: it goes to the first that waits to take it.
     /// With a group it is staged there, in version 0, and that is all.
     /// A name belongs to the user that first published it, while a version of it lives. Under it may publish whoever may write its newest
     /// version, and its owner where that is another user's.
     /// Fails: AlreadyExists    the id was published with another content, the name is held by a capsule that the publisher
-    ///                         may not read, the group has a member of that name, or a segment's number means another file in this
-    ///                         session
+    ///                         may not read or by those of the other kind (`once`), the group has a member of that name, or a
+    ///                         segment's number means another file in this session
     ///        NotPermitted     the name is held by a capsule that the publisher may read but not write; the group of its access is not
     ///                         one of its own
     ///        NotFound         the session has no such group; a segment without its descriptor, or its reservation, is not
@@ -135,9 +141,9 @@ class Registry {
     ///        OverQuota
     void publish(SessionNumber from, std::uint64_t request_id, Publication publication, Outbox& out);
 
-    /// What became of leases of a former life. Reply: Done, once the producers have been told of those RELEASED; what can't be told yet is
-    /// told when its capsule is offered again, and answered at the window's end at the latest. Before it ClaimsRefused, of those HELD that
-    /// are not kept: the window is over, or the session is not one of before. Those that are kept wait for their capsule: then they
+    /// What became of leases of a former life. Reply: Done, once the producers have been told of those RELEASED and CONFIRMED; what can't be
+    /// told yet is told when its capsule is offered again, and answered at the window's end at the latest. Before it ClaimsRefused, of those
+    /// CONFIRMED that can't be, and of those HELD that are not kept: the window is over, or the session is not one of before. Those that are kept wait for their capsule: then they
     /// are ordinary leases, if their holder sees it; without it, ProducerLost comes at the window's end.
     void claim(SessionNumber from, std::uint64_t request_id, const wire::Claims& claims, Outbox& out);
 
@@ -171,7 +177,10 @@ class Registry {
 
     /// Reply: AttachReply, after OPENED to the producer; now or when the version comes. What memory it lies in does not decide which
     /// version that is: one of a kind that was not asked for is refused, at once or when it comes.
-    /// Fails: Unsupported      immutable_only, and the version's memory is not; its memory is unsealed, without allow_unsealed
+    /// With `take` it is granted the oldest capsule of a queue, and nobody else is meanwhile; in the resume window it waits if
+    /// something of a former life has come back under that name.
+    /// Fails: Unsupported      immutable_only, and the version's memory is not; its memory is unsealed, without allow_unsealed; a take of
+    ///                         what was not published `once`, or an attach of what was
     ///        NotFound         nothing to attach and `timeout_ms` is 0, or the version asked for can't come any more
     ///        TimedOut         by `expire`
     ///        Closed           by `cancel`
@@ -179,6 +188,12 @@ class Registry {
     ///        OverQuota        it would have to wait, and so many of its user do already
     void attach(SessionNumber from, std::uint64_t request_id, const wire::Attach& attach,
                 std::optional<std::uint64_t> timeout_ms, std::uint64_t now_ms, Outbox& out);
+
+    /// What was granted to a take is the taker's. Reply: Done, after TAKEN to the producer; again if it is repeated.
+    /// Fails: NotFound         the session holds no such lease
+    ///        InvalidArgument  it is of no take
+    ///        ProducerLost     the producer's session is over: the lease has ended
+    void confirm(SessionNumber from, std::uint64_t request_id, const wire::Confirm& confirm, Outbox& out);
 
     /// Reply: Done; room is kept for a segment that is about to be made, until a publish names the reservation.
     /// Fails: AlreadyExists  the number is in use
@@ -193,7 +208,8 @@ class Registry {
     /// Reply: Done, after the producers were told. Unknown leases are fine.
     void release(SessionNumber from, std::uint64_t request_id, const wire::Release& release, Outbox& out);
 
-    /// Ends a waiting attach: Closed. Of anything else: nothing, its reply is sent or on its way.
+    /// Ends a waiting attach: Closed. Of anything else: nothing, its reply is sent or on its way. What was granted to a take is not
+    /// counted as a delivery if it is now released.
     void cancel(SessionNumber from, const wire::Cancel& cancel, Outbox& out);
 
     /// Reply: Done. Of a capsule that this session has staged: it leaves its group.
@@ -225,6 +241,7 @@ class Registry {
         std::uint64_t clients = 0;
         std::uint64_t capsules = 0;
         std::uint64_t staged = 0;  ///< of them
+        std::uint64_t queued = 0;  ///< of them: to be taken
         std::uint64_t names = 0;
         std::uint64_t bytes = 0;     ///< of the segments that are kept
         std::uint64_t reserved = 0;  ///< bytes of reservations
@@ -250,6 +267,8 @@ class Registry {
         std::uint64_t leases_opened = 0;  ///< claimed ones too, once their capsule is back
         std::uint64_t leases_released = 0;
         std::uint64_t leases_lost = 0;
+        std::uint64_t taken = 0;     ///< takes that were confirmed
+        std::uint64_t put_back = 0;  ///< takes that ended without a confirm
     };
     [[nodiscard]] const History& history() const noexcept { return history_; }
 
@@ -271,6 +290,7 @@ class Registry {
         std::uint64_t number = 0;
         Session* holder = nullptr;
         Capsule* capsule = nullptr;
+        std::uint64_t grant = 0;  ///< of a take that is not confirmed: the request that it answered
         Hook in_session;
         Hook in_capsule;
     };
@@ -282,6 +302,7 @@ class Registry {
         Session* session = nullptr;
         Hook in_session;
         Hook in_target;
+        Hook of_window;  ///< linked: a take that waits for the window's end
         std::optional<std::multimap<std::uint64_t, Waiter*>::iterator> deadline;
         std::optional<std::multimap<std::uint64_t, Waiter*>::iterator> exact;
     };
@@ -316,13 +337,13 @@ class Registry {
 
     /// What a session said of a lease of a former life, until its capsule is here or the window ends.
     struct Claim {
-        SessionNumber session;  ///< it may have ended, if it is released
-        bool released = false;
-        std::uint64_t answer = 0;  ///< of one that is released: which of `answers_` waits for it
+        SessionNumber session;  ///< it may have ended, if it is Released
+        wire::Claims::State state = wire::Claims::State::Held;
+        std::uint64_t answer = 0;  ///< of one that is not Held: which of `answers_` waits for it
     };
     using Claims = std::map<wire::LeaseId, Claim>;
 
-    /// A reply that waits until so many releases were passed on.
+    /// A reply that waits until so many releases and confirms were passed on.
     struct Answer {
         SessionNumber to;
         std::uint64_t request_id = 0;
@@ -345,27 +366,36 @@ class Registry {
             owed_end;  ///< linked: all is shown, but what is still to come back is not there; the window's end brings SNAPSHOT_END
     };
 
+    /// What a name needs to order its capsules. In its name's `live` while it can be attached, or taken.
+    struct Versioned : boost::intrusive::set_base_hook<boost::intrusive::optimize_size<true>> {
+        std::uint64_t version = 0;
+        [[nodiscard]] bool is_live() const noexcept { return is_linked(); }
+        friend bool operator<(const Versioned& a, const Versioned& b) noexcept { return a.version < b.version; }
+    };
+
     /// A capsule's name and all its versions. Capsules without a name share the one under "".
     struct Name {
         std::uint32_t owner = 0;
-        Capsule* current = nullptr;  ///< the attachable version; of "": unused
+        bool once = false;                      ///< it is a queue; of "": unused
+        bool is_of_before = false;              ///< something of a former life has come back under it; of "": unused
+        boost::intrusive::set<Versioned> live;  ///< what can be attached, or taken; oldest first
         std::map<std::uint64_t, Capsule*> versions;
     };
     using Names = std::map<std::string, Name, std::less<>>;
 
-    struct Capsule {
+    struct Capsule : Versioned {
         wire::CapsuleId id;
         /// While it is staged: where. It has no name and no version then; which it wants, its publication says.
         Group* group = nullptr;
         Names::iterator name;
-        std::uint64_t version = 0;
         wire::Access access;
         std::int32_t pid = 0;
         bool retired = false;
+        std::uint8_t deliveries = 0;  ///< takes of it that ended without a confirm, and count
         bool lost_lease = false;      ///< some lease of it was lost: its memory is never to be written again
         Session* producer = nullptr;  ///< null: its session has ended; it may also be ending, see live_producer()
         std::uint64_t open_leases = 0;
-        wire::Publish published;  ///< for comparison; its name is left empty once the capsule has one
+        wire::Publish published;  ///< its name is left empty once the capsule has one, taken_by says who took it by now
         std::uint64_t buffer_bytes = 0;
         std::vector<Segment*> segments;  ///< in the order of those published
         Hook in_session;                 ///< of its producer's capsules, or of its group's
@@ -378,7 +408,9 @@ class Registry {
         std::uint64_t number = 0;
         ListOf<Capsule, &Capsule::in_session> members;  ///< in the order in which they were published
         std::size_t size = 0;
-        std::unordered_set<std::string_view> names;  ///< those of the members that want one; the strings are theirs
+        std::unordered_set<std::string_view> names;  ///< those of the members that are attached; the strings are theirs
+        std::unordered_map<std::string, std::size_t>
+            queues;  ///< those of the members that are taken, and how many want each
     };
 
     /// How the last group of a session ended, for whoever asks again.
@@ -398,6 +430,8 @@ class Registry {
         std::unordered_map<std::uint64_t, wire::CapsuleId> claimed;  ///< leases of before, whose capsule is not here
         std::unordered_map<std::uint64_t, Lease> leases;
         ListOf<Lease, &Lease::in_session> lease_order;
+        std::unordered_map<std::uint64_t, Lease*>
+            grants;  ///< takes that are neither confirmed nor cancelled, by request
         std::unordered_map<std::uint64_t, Waiter> waiting;  ///< by request
         ListOf<Waiter, &Waiter::in_session> waiting_order;
         std::unordered_set<std::uint64_t> waiting_leases;
@@ -414,7 +448,8 @@ class Registry {
 
     /// Where an attach stands.
     struct Found {
-        enum class State : std::uint8_t { Here, MayCome, Never } state = State::MayCome;
+        /// OtherKind: a take of what is attached, or an attach of what is taken.
+        enum class State : std::uint8_t { Here, MayCome, Never, OtherKind } state = State::MayCome;
         Capsule* capsule = nullptr;
     };
 
@@ -434,10 +469,12 @@ class Registry {
     /// Whom to tell of what becomes of `capsule`; null: nobody any more.
     static Session* live_producer(const Capsule& capsule) noexcept;
     static bool is_attachable(const Capsule& capsule) noexcept;
+    [[nodiscard]] bool is_held_back(const Capsule& capsule) const noexcept;
     static bool satisfies(const Capsule& capsule, const wire::Attach& attach) noexcept;
     [[nodiscard]] static hurray::Result<void> check_memory(const Capsule& capsule, const wire::Attach& attach);
     static bool is_reusable(const Capsule& capsule) noexcept;
     Found find(const Session& session, const wire::Attach& attach);
+    static Capsule* find_live(const Session& session, const Name& name, const wire::Attach& attach);
     [[nodiscard]] hurray::Result<void> check_name(const Session& producer, const std::string& name) const;
     [[nodiscard]] hurray::Result<wire::Access> access_for(const Session& producer, const wire::Publish& publish) const;
     static void drop_brought(const Publication& publication, Outbox& out);
@@ -445,20 +482,31 @@ class Registry {
                                hurray::Error error, Outbox& out);
     static bool is_repeated(const Session& producer, const wire::Publish& publish, const Capsule& capsule);
     Capsule& add(Session& producer, Publication publication, const wire::Access& access, Outbox& out);
-    void make_visible(Capsule& capsule, Outbox& out);
+    std::size_t make_visible(Capsule& capsule, Outbox& out);
     void put_on_shelf(Capsule& capsule, std::uint64_t version);
-    void make_current(Capsule& capsule, Outbox& out);
+    std::size_t make_live(Capsule& capsule, Outbox& out);
+    std::size_t retire_surplus(Name& name, Outbox& out);
+    [[nodiscard]] hurray::Result<void> check_kind(const std::string& name, bool once, std::string field) const;
+    static hurray::Error refuse_kind(const wire::Attach& attach);
+    void mark_granted(Lease& lease, std::uint64_t request_id);
+    wire::LeaseEvent::What end_grant(Lease& lease, wire::LeaseEvent::What what);
+    void put_back(Capsule& capsule, Outbox& out);
+    void mark_taken(Lease& lease, Outbox& out);
+    bool confirm_claimed(Session& consumer, std::uint64_t lease, Capsule& capsule, Outbox& out);
+    void serve_take(Waiter& waiter, Outbox& out);
     void offer_again(Session& producer, std::uint64_t request_id, Publication publication, Outbox& out);
-    [[nodiscard]] std::uint64_t highest_known(const std::string& name) const;
-    void note_known(const std::string& name, std::uint64_t version);
+    [[nodiscard]] std::uint64_t retired_below(const std::string& name) const;
+    void note_retired_below(const std::string& name, std::uint64_t version);
     [[nodiscard]] bool is_past(std::uint64_t version) const noexcept;
     enum class Claimed : std::uint8_t { Done, Kept, Refused };
     Claimed claim_held(Session& consumer, const wire::CapsuleId& id, std::uint64_t lease, Outbox& out);
     Claimed claim_released(Session& consumer, const wire::CapsuleId& id, std::uint64_t lease, Outbox& out);
-    void open_claimed(Session& consumer, std::uint64_t lease, Capsule& capsule, Outbox& out);
+    Claimed claim_confirmed(Session& consumer, const wire::CapsuleId& id, std::uint64_t lease, Outbox& out);
+    static bool may_hold(const Capsule& capsule, const wire::LeaseId& lease);
+    Lease& open_claimed(Session& consumer, std::uint64_t lease, Capsule& capsule, Outbox& out);
     void keep_claim(Session& consumer, const wire::CapsuleId& id, std::uint64_t lease, const Claim& claim, Outbox& out);
     Claims::iterator drop_claim(Claims& claims, Claims::iterator claim);
-    bool release_claimed(Session& consumer, std::uint64_t lease);
+    bool release_claimed(Session& consumer, std::uint64_t lease, Outbox& out);
     void match_claims(Capsule& capsule, Outbox& out);
     void answer_releases(const Session& consumer, std::uint64_t request_id, std::size_t kept, std::size_t after,
                          Outbox& out);
@@ -473,13 +521,15 @@ class Registry {
     void begin(Session& producer, std::uint64_t request_id, std::uint64_t number, Outbox& out);
     void commit(Session& producer, std::uint64_t request_id, Group& group, Outbox& out);
     void abort(Session& producer, std::uint64_t request_id, Group& group, Outbox& out);
-    void book_lease(Session& consumer, std::uint64_t lease, Capsule& capsule);
+    Lease& book_lease(Session& consumer, std::uint64_t lease, Capsule& capsule);
     void grant(Session& consumer, std::uint64_t request_id, std::uint64_t lease, Capsule& capsule, Outbox& out);
     static hurray::Error refuse_past(const wire::Attach& attach);
+    static hurray::Error refuse_retired(const wire::Attach& attach);
     static wire::AttachReply reply_for(const Capsule& capsule);
     void remove_waiter(Waiter& waiter);
     void serve_waiters(Capsule& capsule, Outbox& out);
     void serve_waiters(WaiterList& waiters, Capsule& capsule, Outbox& out);
+    void refuse_waiters(const Capsule& capsule, Outbox& out);
     void close_lease(Lease& lease, wire::LeaseEvent::What what, Outbox& out);
     bool continue_ending(Session& ended, std::size_t& budget, Outbox& out);
     [[nodiscard]] hurray::Result<void> check_segments(Session& producer, const Publication& publication,
@@ -533,16 +583,18 @@ class Registry {
     std::map<std::uint32_t, ReservationList> writing_;              // each user's reservations, oldest first
     std::uint64_t all_bytes_ = 0;                                   // everybody's memory, kept and reserved
     /// What watchers are still to be told, without their numbers. As a rule empty when a step is over. Each step tells as many as
-    /// it may add, staging included, so there are never more than two for each capsule that was staged at one time.
+    /// it may add, staging included, so there are never more than two for each capsule that was staged, or retained, at one time.
     std::deque<Announcement> announcements_;
     ListOf<Watch, &Watch::owed_end> owed_ends_;
     ListOf<Capsule, &Capsule::of_before> capsules_of_before_;
     std::unordered_map<wire::CapsuleId, Claims, CapsuleIdHash> claims_;
     std::unordered_map<std::uint64_t, Answer> answers_;
     std::uint64_t last_answer_ = 0;
-    /// While the window is open: the highest version that this life has known of each name, and of all names that found no room.
-    std::unordered_map<std::string, std::uint64_t, NameHash> known_versions_;
-    std::uint64_t known_of_all_ = 0;
+    ListOf<Waiter, &Waiter::of_window> takes_of_window_;  // in the order in which they came
+    /// While the window is open: the version of each name below which this life has retired all or would have, and the highest such one
+    /// of the names that found no room.
+    std::unordered_map<std::string, std::uint64_t, NameHash> retired_below_;
+    std::uint64_t retired_below_of_all_ = 0;
     std::map<std::uint32_t, Totals> uses_;
     History history_;
 };

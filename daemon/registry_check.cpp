@@ -41,6 +41,12 @@ void Registry::check_consistency() const {
             HURRAY_CHECK(sees(session, *lease.capsule));
             HURRAY_CHECK(lease.in_session.is_linked());
             HURRAY_CHECK(lease.in_capsule.is_linked() == (lease.capsule->producer != nullptr));
+            HURRAY_CHECK(lease.grant == 0 || (lease.capsule->published.once && !lease.capsule->is_live()));
+            HURRAY_CHECK(!lease.capsule->published.once || lease.grant != 0 ||
+                         lease.capsule->published.taken_by == lease_id(session, lease_number));
+        }
+        for (const auto& [request_id, lease] : session.grants) {
+            HURRAY_CHECK(lease->holder == &session && lease->grant == request_id);
         }
 
         for (const auto& [lease_number, capsule] : session.claimed) {
@@ -61,15 +67,11 @@ void Registry::check_consistency() const {
             HURRAY_CHECK(!waiter.deadline || (*waiter.deadline)->second == &waiter);
             HURRAY_CHECK(waiter.exact.has_value() == (waiter.attach.which == wire::Which::Exactly));
             // Nothing that is there now would do for it: it would have been granted.
-            if (const auto* name = std::get_if<std::string>(&waiter.attach.what)) {
-                const auto known = names_.find(*name);
-                const Capsule* current = known != names_.end() ? known->second.current : nullptr;
-                HURRAY_CHECK(current == nullptr || !sees(session, *current) || !satisfies(*current, waiter.attach));
-            } else {
-                const auto known = capsules_.find(std::get<wire::CapsuleId>(waiter.attach.what));
-                HURRAY_CHECK(known == capsules_.end() || !sees(session, known->second) ||
-                             known->second.group != nullptr);
-            }
+            const Found::State state = const_cast<Registry*>(this)->find(session, waiter.attach).state;
+            // A version that an offer has passed over is refused when the window ends.
+            HURRAY_CHECK(state == Found::State::MayCome ||
+                         (state == Found::State::Never && waiter.exact.has_value() && is_window_open()));
+            HURRAY_CHECK(waiter.of_window.is_linked() == (waiter.attach.take && is_window_open()));
         }
 
         use.watches += session.watches.size();
@@ -89,12 +91,20 @@ void Registry::check_consistency() const {
             HURRAY_CHECK(group.number == group_number && group.size <= wire::kMaxGroupMembers);
             HURRAY_CHECK(group.members.size() == group.size);
             std::size_t named = 0;
+            std::size_t queued = 0;
             for (const Capsule& member : group.members) {
                 HURRAY_CHECK(member.producer == &session && member.group == &group);
                 const std::string& name = member.published.name;
-                named += name.empty() ? 0 : 1;
-                HURRAY_CHECK(group.names.contains(name) == !name.empty());
+                named += name.empty() || member.published.once ? 0 : 1;
+                queued += name.empty() || !member.published.once ? 0 : 1;
+                HURRAY_CHECK(name.empty() ||
+                             (member.published.once ? group.queues.contains(name) : group.names.contains(name)));
             }
+            for (const auto& [name, members] : group.queues) {
+                HURRAY_CHECK(members != 0);
+                queued -= members;
+            }
+            HURRAY_CHECK(queued == 0);
             HURRAY_CHECK(group.names.size() == named);
             staged += group.size;
         }
@@ -136,7 +146,7 @@ void Registry::check_consistency() const {
         }
         if (capsule.group != nullptr) {
             ++use.staged;
-            HURRAY_CHECK(capsule.version == 0 && capsule.open_leases == 0 && !capsule.retired);
+            HURRAY_CHECK(capsule.version == 0 && capsule.open_leases == 0 && !capsule.retired && !capsule.is_live());
             continue;
         }
         const auto places_of = shelves_.places_of({capsule.name->first, capsule.version}, capsule);
@@ -151,8 +161,12 @@ void Registry::check_consistency() const {
         HURRAY_CHECK(!capsule.retired || capsule.open_leases != 0 ||
                      capsule.of_before.is_linked());  // else it has ended
         HURRAY_CHECK(capsule.producer != nullptr || capsule.retired);
-        const bool is_current = capsule.name->second.current == &capsule;
-        HURRAY_CHECK(is_current == (!capsule.retired && !capsule.name->first.empty()));
+        // What is published once has one lease at most; while it is granted it is neither live nor retired.
+        const bool is_granted = capsule.published.once && !capsule.retired && capsule.open_leases != 0;
+        HURRAY_CHECK(capsule.is_live() == (!capsule.retired && !is_granted));
+        HURRAY_CHECK(!capsule.published.once || capsule.open_leases <= 1);
+        HURRAY_CHECK(capsule.name->first.empty() || capsule.name->second.once == capsule.published.once);
+        use.queued += capsule.published.once && capsule.is_live() ? 1 : 0;
     }
     HURRAY_CHECK(held == leases && places == shelves_.places());
 
@@ -182,22 +196,25 @@ void Registry::check_consistency() const {
     for (const auto& [text, name] : names_) {
         HURRAY_CHECK(!name.versions.empty());
         versions += name.versions.size();
+        HURRAY_CHECK(name.once || text.empty() || name.live.size() <= wire::kMaxRetain);
         if (!text.empty()) {
             ++uses[name.owner].names;
         }
     }
     HURRAY_CHECK(versions == shelves_.size());
 
-    HURRAY_CHECK(is_window_open() || (claims_.empty() && answers_.empty() && known_versions_.empty()));
+    HURRAY_CHECK(is_window_open() ||
+                 (claims_.empty() && answers_.empty() && retired_below_.empty() && takes_of_window_.empty()));
     std::unordered_map<std::uint64_t, std::size_t> awaited;
     for (const auto& [id, claims] : claims_) {
         HURRAY_CHECK(!claims.empty());
         for (const auto& [lease, claim] : claims) {
             ++uses[lease.uid].claims;
             const auto claimer = sessions_.find(claim.session.value);
-            HURRAY_CHECK(claim.released || claimer != sessions_.end());  // what was held goes with its session
+            HURRAY_CHECK(claim.state == wire::Claims::State::Released ||
+                         claimer != sessions_.end());  // what was held goes with its session
             HURRAY_CHECK(claimer == sessions_.end() || claimer->second.claimed.at(lease.lease) == id);
-            if (claim.released) {
+            if (claim.state != wire::Claims::State::Held) {
                 ++awaited[claim.answer];
             }
         }

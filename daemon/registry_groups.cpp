@@ -88,7 +88,7 @@ hurray::Result<Registry::Group*> Registry::group_for(Session& producer, const wi
             over_limit("publish.group", "group_members", wire::kMaxGroupMembers,
                        "group " + std::to_string(group.number) + " has " + std::to_string(group.size) + " members"));
     }
-    if (group.names.contains(publish.name)) {
+    if (group.names.contains(publish.name) || (!publish.once && group.queues.contains(publish.name))) {
         // The later one would replace the earlier before anybody has seen it.
         return hurray::fail_field(
             Errc::AlreadyExists, "publish.name",
@@ -101,7 +101,11 @@ void Registry::stage(Capsule& capsule, Group& group) {
     capsule.group = &group;
     group.members.push_back(capsule);
     ++group.size;
-    if (const std::string& name = capsule.published.name; !name.empty()) {
+    if (const std::string& name = capsule.published.name; name.empty()) {
+        // It wants none.
+    } else if (capsule.published.once) {
+        ++group.queues[name];
+    } else {
         group.names.insert(name);
     }
     ++count(capsule.id.uid).staged;
@@ -109,7 +113,12 @@ void Registry::stage(Capsule& capsule, Group& group) {
 
 void Registry::unstage(Capsule& capsule) {
     Group& group = *capsule.group;
-    group.names.erase(capsule.published.name);
+    if (!capsule.published.once) {
+        group.names.erase(capsule.published.name);
+    } else if (const auto queue = group.queues.find(capsule.published.name);
+               queue != group.queues.end() && --queue->second == 0) {
+        group.queues.erase(queue);
+    }
     --group.size;
     capsule.in_session.unlink();
     capsule.group = nullptr;
@@ -131,6 +140,10 @@ void Registry::commit(Session& producer, std::uint64_t request_id, Group& group,
                            "group.group"});
             return;
         }
+        if (auto checked = check_kind(member.published.name, member.published.once, "group.group"); !checked) {
+            out.send(producer.number, request_id, std::move(checked.error()));
+            return;
+        }
     }
     const std::size_t first = out.packets.size();
     std::vector<Capsule*> members;
@@ -141,7 +154,7 @@ void Registry::commit(Session& producer, std::uint64_t request_id, Group& group,
         Capsule& member = group.members.front();
         unstage(member);
         producer.capsules.push_back(member);
-        make_visible(member, out);  // ends no other member: each has a name of its own
+        make_visible(member, out);  // ends no other member: those that replace others have names of their own
         members.push_back(&member);
         reply.versions.push_back(member.version);
     }

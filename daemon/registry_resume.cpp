@@ -12,6 +12,7 @@ namespace {
 
 using hurray::Errc;
 using hurray::Error;
+using State = wire::Claims::State;
 
 /// Names whose highest version is remembered while the window is open, each by itself. Of those beyond, the highest of all is.
 constexpr std::size_t kMostKnownNames = 65'536;
@@ -34,22 +35,23 @@ bool Registry::is_past(std::uint64_t version) const noexcept {
     return version < next_version_ && !(is_window_open() && version < first_version_);
 }
 
-std::uint64_t Registry::highest_known(const std::string& name) const {
-    const auto known = known_versions_.find(name);
-    return std::max(known_of_all_, known != known_versions_.end() ? known->second : 0);
+/// What is below it was retired by this life, or would have been.
+std::uint64_t Registry::retired_below(const std::string& name) const {
+    const auto known = retired_below_.find(name);
+    return std::max(retired_below_of_all_, known != retired_below_.end() ? known->second : 0);
 }
 
-void Registry::note_known(const std::string& name, std::uint64_t version) {
+void Registry::note_retired_below(const std::string& name, std::uint64_t version) {
     if (!is_window_open() || name.empty()) {
         return;
     }
-    const auto known = known_versions_.find(name);
-    if (known != known_versions_.end()) {
+    const auto known = retired_below_.find(name);
+    if (known != retired_below_.end()) {
         known->second = std::max(known->second, version);
-    } else if (known_versions_.size() < kMostKnownNames) {
-        known_versions_.emplace(name, version);
+    } else if (retired_below_.size() < kMostKnownNames) {
+        retired_below_.emplace(name, version);
     } else {
-        known_of_all_ = std::max(known_of_all_, version);
+        retired_below_of_all_ = std::max(retired_below_of_all_, version);
     }
 }
 
@@ -83,6 +85,10 @@ void Registry::offer_again(Session& producer, std::uint64_t request_id, Publicat
         refuse(access.error());
         return;
     }
+    if (auto checked = check_kind(offer.name, offer.once, "publish.once"); !checked) {
+        refuse(std::move(checked.error()));
+        return;
+    }
     if (const auto name = names_.find(offer.name);
         name != names_.end() && name->second.versions.contains(offer.version)) {
         refuse(refusal(Errc::AlreadyExists, "publish.version",
@@ -95,25 +101,35 @@ void Registry::offer_again(Session& producer, std::uint64_t request_id, Publicat
     }
 
     // From here on nothing is refused. What was replaced or withdrawn does not come back, whoever forgot to say so.
-    const bool is_retired = offer.retired || offer.version < highest_known(offer.name);
+    // A queue loses what was taken, and nothing by what is newer.
+    const bool is_retired =
+        offer.retired || (offer.once ? offer.taken_by.lease != 0 : offer.version < retired_below(offer.name));
     const std::uint64_t version = offer.version;
     Capsule& capsule = add(producer, std::move(publication), *access, out);
     producer.capsules.push_back(capsule);
     capsules_of_before_.push_back(capsule);
     next_version_ = std::max(next_version_, version + 1);
+    if (is_retired) {
+        refuse_waiters(capsule, out);  // the answer does not wait for theirs
+    }
     const std::size_t first = out.packets.size();
     put_on_shelf(capsule, version);
-    if (is_retired) {
-        capsule.retired = true;
+    capsule.name->second.is_of_before = true;
+    std::size_t events = 0;
+    if (!is_retired) {
+        events = make_live(capsule, out);
     } else {
-        make_current(capsule, out);
+        capsule.retired = true;
+        if (!capsule.published.once && capsule.published.retain == 1) {
+            note_retired_below(capsule.name->first, version);
+        }
     }
     out.send_after(first, producer.number, request_id, wire::PublishReply{version});
     match_claims(capsule, out);
     if (!is_retired) {
         serve_waiters(capsule, out);
-        tell_watchers(2, out);  // the end of the version before, and this one
     }
+    tell_watchers(events, out);
 }
 
 // ---- Claims ---------------------------------------------------------------------------------------------------------
@@ -124,10 +140,14 @@ void Registry::claim(SessionNumber from, std::uint64_t request_id, const wire::C
     wire::ClaimsRefused refused;
     std::size_t kept = 0;
     for (const wire::Claims::Claim& claim : claims.claims) {
-        if (claim.state == wire::Claims::State::Released) {
-            kept += claim_released(consumer, claim.capsule, claim.lease, out) == Claimed::Kept ? 1 : 0;
-        } else if (claim_held(consumer, claim.capsule, claim.lease, out) == Claimed::Refused) {
+        const auto settle_claim = claim.state == State::Released    ? &Registry::claim_released
+                                  : claim.state == State::Confirmed ? &Registry::claim_confirmed
+                                                                    : &Registry::claim_held;
+        const Claimed claimed = (this->*settle_claim)(consumer, claim.capsule, claim.lease, out);
+        if (claimed == Claimed::Refused) {
             refused.leases.push_back(claim.lease);
+        } else if (claimed == Claimed::Kept && claim.state != State::Held) {
+            ++kept;
         }
     }
     if (!refused.leases.empty()) {
@@ -143,7 +163,8 @@ Registry::Claimed Registry::claim_held(Session& consumer, const wire::CapsuleId&
         return held->second.capsule->id == id ? Claimed::Done : Claimed::Refused;
     }
     if (const auto claimed = consumer.claimed.find(number); claimed != consumer.claimed.end()) {
-        const bool is_same = claimed->second == id && !claims_.at(id).at(lease_id(consumer, number)).released;
+        const bool is_same =
+            claimed->second == id && claims_.at(id).at(lease_id(consumer, number)).state == State::Held;
         return is_same ? Claimed::Kept : Claimed::Refused;
     }
     if (!is_window_open() || !consumer.identity.resumes || consumer.waiting_leases.contains(number)) {
@@ -152,6 +173,9 @@ Registry::Claimed Registry::claim_held(Session& consumer, const wire::CapsuleId&
     consumer.used_leases.insert_up_to(number);  // clients count upwards
     if (const auto known = capsules_.find(id);
         known != capsules_.end() && known->second.group == nullptr && sees(consumer, known->second)) {
+        if (!may_hold(known->second, lease_id(consumer, number))) {
+            return Claimed::Refused;
+        }
         open_claimed(consumer, number, known->second, out);
         return Claimed::Done;
     }
@@ -167,7 +191,7 @@ Registry::Claimed Registry::claim_released(Session& consumer, const wire::Capsul
         return Claimed::Done;
     }
     if (consumer.claimed.contains(number)) {
-        return release_claimed(consumer, number) ? Claimed::Kept : Claimed::Done;
+        return release_claimed(consumer, number, out) ? Claimed::Kept : Claimed::Done;
     }
     if (!is_window_open() || !consumer.identity.resumes || consumer.waiting_leases.contains(number)) {
         return Claimed::Done;
@@ -181,16 +205,17 @@ Registry::Claimed Registry::claim_released(Session& consumer, const wire::Capsul
             return Claimed::Done;
         }
     }
-    keep_claim(consumer, id, number, {consumer.number, true, last_answer_ + 1}, out);
+    keep_claim(consumer, id, number, {consumer.number, State::Released, last_answer_ + 1}, out);
     return Claimed::Kept;
 }
 
 /// The lease is an ordinary one from now on. Its producer knows of it since the life that granted it.
-void Registry::open_claimed(Session& consumer, std::uint64_t number, Capsule& capsule, Outbox& out) {
-    book_lease(consumer, number, capsule);
+Registry::Lease& Registry::open_claimed(Session& consumer, std::uint64_t number, Capsule& capsule, Outbox& out) {
+    Lease& lease = book_lease(consumer, number, capsule);
     if (live_producer(capsule) == nullptr) {  // came back, and left again
         out.send(consumer.number, 0, wire::ProducerLost{capsule.id});
     }
+    return lease;
 }
 
 void Registry::keep_claim(Session& consumer, const wire::CapsuleId& id, std::uint64_t number, const Claim& claim,
@@ -218,16 +243,24 @@ Registry::Claims::iterator Registry::drop_claim(Claims& claims, Claims::iterator
 
 /// A claimed lease is given back: its producer is told when its capsule is here. False: nothing is to be waited for, there is no such
 /// claim, or it was given back before.
-bool Registry::release_claimed(Session& consumer, std::uint64_t number) {
+bool Registry::release_claimed(Session& consumer, std::uint64_t number, Outbox& out) {
     const auto claimed = consumer.claimed.find(number);
     if (claimed == consumer.claimed.end()) {
         return false;
     }
     Claim& claim = claims_.at(claimed->second).at(lease_id(consumer, number));
-    if (claim.released) {
+    const bool was_confirmed = claim.state == State::Confirmed;
+    if (claim.state == State::Released) {
         return false;
     }
-    claim.released = true;
+    claim.state = State::Released;
+    if (was_confirmed) {
+        out.send(consumer.number, 0, wire::ClaimsRefused{{number}});
+        if (claim.answer > last_answer_) {
+            return false;  // the very request that is being read confirmed it, and waits for it
+        }
+        settle(claim.answer, out.packets.size(), out);
+    }
     claim.answer = last_answer_ + 1;
     return true;
 }
@@ -241,7 +274,7 @@ void Registry::match_claims(Capsule& capsule, Outbox& out) {
     Claims& claims = found->second;
     for (auto at = claims.begin(); at != claims.end();) {
         const auto [lease, claim] = *at;
-        if (claim.released) {
+        if (claim.state == State::Released) {
             const std::size_t told = out.packets.size();
             out.send(capsule.producer->number, 0,
                      wire::LeaseEvent{capsule.id, lease, wire::LeaseEvent::What::Released, capsule.open_leases});
@@ -255,7 +288,17 @@ void Registry::match_claims(Capsule& capsule, Outbox& out) {
             continue;
         }
         at = drop_claim(claims, at);
-        open_claimed(consumer, lease.lease, capsule, out);
+        const std::size_t told = out.packets.size();
+        const bool is_good = claim.state == State::Confirmed ? confirm_claimed(consumer, lease.lease, capsule, out)
+                                                             : may_hold(capsule, lease);
+        if (!is_good) {
+            out.send(consumer.number, 0, wire::ClaimsRefused{{lease.lease}});
+        } else if (claim.state == State::Held) {
+            open_claimed(consumer, lease.lease, capsule, out);
+        }
+        if (claim.state == State::Confirmed) {
+            settle(claim.answer, told, out);
+        }
     }
     if (claims.empty()) {
         claims_.erase(found);
@@ -273,7 +316,7 @@ void Registry::answer_releases(const Session& consumer, std::uint64_t request_id
     answers_.emplace(++last_answer_, Answer{consumer.number, request_id, kept});
 }
 
-/// One release that `answer` waits for was passed on.
+/// One release or confirm that `answer` waits for was passed on, or refused.
 void Registry::settle(std::uint64_t answer, std::size_t after, Outbox& out) {
     const auto waiting = answers_.find(answer);
     HURRAY_CHECK(waiting != answers_.end());
@@ -295,8 +338,8 @@ void Registry::close_window(Outbox& out) {
     }
     window_end_ms_.reset();
     window_rest_ = true;
-    known_versions_ = {};
-    known_of_all_ = 0;
+    retired_below_ = {};
+    retired_below_of_all_ = 0;
     continue_window_close(out);
 }
 
@@ -311,13 +354,17 @@ void Registry::continue_window_close(Outbox& out) {
             if (budget == 0) {
                 return;
             }
+            const std::uint64_t lease = at->first.lease;
             const Claim claim = at->second;
             at = drop_claim(claims, at);
-            if (claim.released) {
-                settle(claim.answer, out.packets.size(), out);
-            } else {
+            if (claim.state == State::Held) {
                 out.send(claim.session, 0, wire::ProducerLost{id});
+                continue;
             }
+            if (claim.state == State::Confirmed) {
+                out.send(claim.session, 0, wire::ClaimsRefused{{lease}});
+            }
+            settle(claim.answer, out.packets.size(), out);
         }
     }
     for (; !capsules_of_before_.empty(); --budget) {
@@ -330,6 +377,14 @@ void Registry::continue_window_close(Outbox& out) {
             tell_window_closed(capsule, out);
         }
         end_if_unused(capsule, out);
+    }
+    for (; !takes_of_window_.empty(); --budget) {
+        if (budget == 0) {
+            return;
+        }
+        Waiter& waiter = takes_of_window_.front();
+        takes_of_window_.pop_front();
+        serve_take(waiter, out);
     }
     // Whoever waits for exactly a version of before waits in vain.
     for (; !exact_waiters_.empty() && is_past(exact_waiters_.begin()->first); --budget) {

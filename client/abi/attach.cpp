@@ -19,7 +19,7 @@ namespace {
 
 Result<AttachTerms> read_terms(const HurrayAttachOptions& options) {
     constexpr Flag kFlags[] = {{HURRAY_ATTACH_IMMUTABLE_ONLY, "HURRAY_ATTACH_IMMUTABLE_ONLY"},
-                               {HURRAY_ATTACH_TAKE, "HURRAY_ATTACH_TAKE", false},
+                               {HURRAY_ATTACH_TAKE, "HURRAY_ATTACH_TAKE"},
                                {HURRAY_ATTACH_ALLOW_UNSEALED, "HURRAY_ATTACH_ALLOW_UNSEALED"}};
     if (auto checked = check_flags(options.flags, kFlags); !checked) {
         return fail(std::move(checked.error()));
@@ -40,6 +40,10 @@ Result<AttachTerms> read_terms(const HurrayAttachOptions& options) {
                         "above it");
     }
     AttachTerms terms;
+    terms.take = (options.flags & HURRAY_ATTACH_TAKE) != 0;
+    if (terms.take && (options.version != 0 || options.newer_than != 0)) {
+        return fail(Errc::InvalidArgument, "what is taken is the oldest there is: version and newer_than must be 0");
+    }
     switch (options.populate) {
         case HURRAY_POPULATE_AUTO:
             break;
@@ -78,7 +82,7 @@ Result<AttachTerms> read_terms(const HurrayAttachOptions& options) {
 
 HurrayCapsuleInfo to_c_info(const Attachment& attachment) {
     HurrayCapsuleInfo info{};
-    info.flags = memory_flags(attachment.immutable, attachment.unsealed);
+    info.flags = memory_flags(attachment.immutable, attachment.unsealed) | (attachment.once ? HURRAY_CAPSULE_ONCE : 0U);
     info.capsule = to_c(attachment.lease->capsule());
     info.access = {1, attachment.access.gid, attachment.access.mode};
     info.version = attachment.version;
@@ -97,6 +101,9 @@ Result<AttachTerms> read_item(const HurrayAttachItem& item) {
         return fail(std::move(checked.error()));
     }
     const auto options = read_options(item.options);
+    if (options && (options->flags & HURRAY_ATTACH_TAKE) != 0) {
+        return fail_field(Errc::InvalidArgument, "options->flags", "TAKE is for hurray_client_attach: one at a time");
+    }
     return options ? read_terms(*options) : fail(options.error());
 }
 

@@ -19,7 +19,7 @@ HurrayCapsuleInfo to_c(const wire::Info& info) {
     HurrayCapsuleInfo out{};
     out.struct_size = sizeof out;
     out.flags = memory_flags(info.immutable, info.unsealed) | (info.retired ? HURRAY_CAPSULE_RETIRED : 0U) |
-                (info.lingering ? HURRAY_CAPSULE_LINGERING : 0U);
+                (info.lingering ? HURRAY_CAPSULE_LINGERING : 0U) | (info.once ? HURRAY_CAPSULE_ONCE : 0U);
     out.capsule = client::to_c(info.capsule);
     out.access = {1, info.access.gid, info.access.mode};
     out.version = info.version;

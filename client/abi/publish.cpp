@@ -27,14 +27,13 @@ namespace {
 Result<PublishTerms> read_terms(const char* name, const HurrayPublishOptions& options) {
     constexpr Flag kFlags[] = {{HURRAY_PUBLISH_COPY, "HURRAY_PUBLISH_COPY"},
                                {HURRAY_PUBLISH_TELL_OPENED, "HURRAY_PUBLISH_TELL_OPENED"},
-                               {HURRAY_PUBLISH_ONCE, "HURRAY_PUBLISH_ONCE", false},
+                               {HURRAY_PUBLISH_ONCE, "HURRAY_PUBLISH_ONCE"},
                                {HURRAY_PUBLISH_LINGER, "HURRAY_PUBLISH_LINGER", false},
                                {HURRAY_PUBLISH_IMMUTABLE, "HURRAY_PUBLISH_IMMUTABLE"}};
     if (auto checked = check_flags(options.flags, kFlags); !checked) {
         return fail(std::move(checked.error()));
     }
-    const std::pair<bool, const char*> later[] = {{options.retain != 0, "options->retain"},
-                                                  {options.linger_ms != 0, "options->linger_ms"}};
+    const std::pair<bool, const char*> later[] = {{options.linger_ms != 0, "options->linger_ms"}};
     for (const auto& [is_set, field] : later) {
         if (auto checked = check_not_yet(is_set, field); !checked) {
             return fail(std::move(checked.error()));
@@ -45,6 +44,20 @@ Result<PublishTerms> read_terms(const char* name, const HurrayPublishOptions& op
         return fail(std::move(access.error()));
     }
     PublishTerms terms;
+    terms.once = (options.flags & HURRAY_PUBLISH_ONCE) != 0;
+    if (options.retain > wire::kMaxRetain) {
+        Error error{Errc::Limit, "options->retain is " + std::to_string(options.retain) + "; at most " +
+                                     std::to_string(wire::kMaxRetain) + " versions are retained"};
+        error.limit_name = "retained_versions";
+        error.limit = wire::kMaxRetain;
+        error.value = options.retain;
+        return fail(std::move(error));
+    }
+    if (terms.once && options.retain > 1) {
+        return fail_field(Errc::InvalidArgument, "options->retain",
+                          "is " + std::to_string(options.retain) + ", but what is published ONCE replaces nothing");
+    }
+    terms.retain = options.retain != 0 ? static_cast<std::uint32_t>(options.retain) : 1;
     terms.access = *access;
     if (name != nullptr) {
         terms.name = name;
@@ -66,8 +79,8 @@ Result<PublishTerms> read_terms(const char* name, const HurrayPublishOptions& op
 
 HurrayCapsuleInfo to_c_info(const Publisher::Published& published) {
     HurrayCapsuleInfo info{};
-    info.flags =
-        memory_flags(published.immutable, published.unsealed) | (published.retired ? HURRAY_CAPSULE_RETIRED : 0U);
+    info.flags = memory_flags(published.immutable, published.unsealed) |
+                 (published.retired ? HURRAY_CAPSULE_RETIRED : 0U) | (published.once ? HURRAY_CAPSULE_ONCE : 0U);
     info.capsule = to_c(published.capsule);
     if (published.access) {
         info.access = {1, published.access->gid, published.access->mode};

@@ -84,6 +84,7 @@ typedef struct HurrayPlacement {
     0x2u /* some of it is memory without seals, a dma-buf: others may write while it is read */
 #define HURRAY_CAPSULE_RETIRED 0x4u   /* can't be attached any more, is still held */
 #define HURRAY_CAPSULE_LINGERING 0x8u /* outlives its producer */
+#define HURRAY_CAPSULE_ONCE 0x10u /* is not attached but taken, by one: queued without a lease, taken once RETIRED */
 
 /* What is known of a capsule. */
 typedef struct HurrayCapsuleInfo {
@@ -108,7 +109,7 @@ typedef enum HurrayEventKind {
     HURRAY_EVENT_LEASE_OPENED = 2,   /* somebody attached; only with TELL_OPENED. `remaining` counts the open leases */
     HURRAY_EVENT_LEASE_RELEASED = 3, /* a consumer is done; `remaining` leases are left */
     HURRAY_EVENT_LEASE_LOST = 4,     /* a consumer's connection ended without a release; `remaining` are left */
-    HURRAY_EVENT_LEASE_TAKEN = 5,
+    HURRAY_EVENT_LEASE_TAKEN = 5, /* published ONCE: somebody has it now, and nobody else will; the lease stays open */
     /* Retired and nobody holds it any more, or its group was aborted: exactly once, the last event of a capsule. Also,
      * without REUSABLE, if the connection is lost; not told if the client is destroyed before. */
     HURRAY_EVENT_ENDED = 6,
@@ -116,7 +117,7 @@ typedef enum HurrayEventKind {
     HURRAY_EVENT_PRESENT = 7,        /* was there when the watch began */
     HURRAY_EVENT_SNAPSHOT_END = 8,   /* all that was there has been told */
     HURRAY_EVENT_PUBLISHED = 9,      /* can be attached from now on */
-    HURRAY_EVENT_RETIRED = 10,       /* withdrawn or replaced: can't be attached any more */
+    HURRAY_EVENT_RETIRED = 10,       /* withdrawn, replaced or taken: can't be attached any more */
     HURRAY_EVENT_PRODUCER_LOST = 11, /* its producer's connection ended; it can't be attached any more */
     HURRAY_EVENT_GAP = 12            /* events were left out, since too many waited to be told: list anew */
 } HurrayEventKind;
@@ -277,7 +278,7 @@ HURRAY_API HurrayStatus hurray_allocation_destroy(HurrayAllocation **allocation)
 
 #define HURRAY_PUBLISH_COPY 0x1u        /* publish_list: copy ordinary memory into a new segment */
 #define HURRAY_PUBLISH_TELL_OPENED 0x2u /* LEASE_OPENED events too */
-#define HURRAY_PUBLISH_ONCE 0x4u        /* not supported yet */
+#define HURRAY_PUBLISH_ONCE 0x4u        /* it queues behind its name, to be taken by one; see below */
 #define HURRAY_PUBLISH_LINGER 0x8u      /* not supported yet */
 #define HURRAY_PUBLISH_IMMUTABLE 0x10u  /* publish_list, with COPY: the copy is immutable */
 
@@ -285,7 +286,7 @@ typedef struct HurrayPublishOptions {
     uint32_t struct_size;
     uint32_t flags;
     HurrayAccess access;    /* of an allocation what it was allocated for, or not set: then it is that */
-    uint64_t retain;        /* not supported yet: must be 0 */
+    uint64_t retain;        /* versions of the name that stay attachable, this one included: 1 to 4096; 0: 1 */
     uint64_t group;         /* of hurray_client_group_begin: there with all of the group, or never. 0: at once */
     int64_t linger_ms;      /* not supported yet: must be 0 */
     HurrayEventFn on_event; /* events of this capsule; may be null */
@@ -302,12 +303,21 @@ typedef struct HurrayPublishOptions {
  * A capsule can be attached until it is withdrawn, another one is published under its name, or this client is closed or
  * dies. `name` may be null: then it can be attached by its id only. `out` may be null.
  *
+ * With `retain` the newest versions of the name stay attachable by their numbers, as many as the last publish says; older ones retire.
+ * Those that are withdrawn, or whose client is gone, don't count.
+ *
+ * ONCE makes a work queue of the name: a capsule replaces nothing, is never attached, and goes to one client, which takes it
+ * (HURRAY_ATTACH_TAKE), the oldest first. LEASE_TAKEN tells that somebody has it. Before that a taker may die, or give it back: then it is
+ * queued again in front (LEASE_LOST or _RELEASED); the third time it ends, LEASE_LOST. What nobody has taken ends with this client.
+ * While anything of a name lives, it is either such a queue or has versions that are attached.
+ *
  * An allocation with HURRAY_ALLOCATE_IMMUTABLE is sealed just before it is sent. Pointers into it stay valid, for reading; a write
  * through them is a SIGSEGV. If the daemon then refuses, it may be published again, under another name for one, but not be written
  * (hurray_allocation_is_writable). The kernel does not seal what somebody else can write to: while a forked child has it mapped, or its
  * pages are pinned for a device, publishing is HURRAY_ERR_INVALID_ARGUMENT and says so, and the allocation is as it was.
  *
- * HURRAY_ERR_ALREADY_EXISTS                the name belongs to another user, or the group has a member of that name
+ * HURRAY_ERR_ALREADY_EXISTS                the name belongs to another user or is of the other kind (ONCE or not), or the group
+ *                                          has a member of that name
  * HURRAY_ERR_NOT_PERMITTED                 the name is held by a capsule that may be read but not replaced; or the group of the access is not
  *                                          one of the publisher's
  * HURRAY_ERR_INVALID_ARGUMENT              also: the memory was allocated for another access
@@ -384,7 +394,7 @@ HURRAY_API HurrayStatus hurray_client_publish_many(HurrayClient *client, HurrayP
  *
  * Publish with the group's number as often as needed, then end the group. Until it is committed its capsules are *staged*: fully
  * checked, counted for this user, and there for nobody. Their memory belongs to them as that of any capsule; publish gives
- * them version 0. A group has up to 4096 members, each with a name of its own or without one. Several groups may be open, and any thread
+ * them version 0. A group has up to 4096 members, each with a name of its own or without one; those that are published ONCE may share names. Several groups may be open, and any thread
  * may publish into them. What is staged goes with the client.
  *
  * HURRAY_ERR_LIMIT  64 groups of this client are open
@@ -418,7 +428,7 @@ HURRAY_API HurrayStatus hurray_client_withdraw(HurrayClient *client, const Hurra
 /* What memory a capsule lies in does not decide which version is attached. If that one is of a kind that is not wanted, the attach is
  * HURRAY_ERR_UNSUPPORTED, at once or, if it waits, as soon as that version comes; it does not wait for a better one. */
 #define HURRAY_ATTACH_IMMUTABLE_ONLY 0x1u /* only what nobody can change any more, its producer neither */
-#define HURRAY_ATTACH_TAKE 0x2u           /* not supported yet */
+#define HURRAY_ATTACH_TAKE 0x2u           /* of what was published ONCE: the oldest, for this client alone */
 #define HURRAY_ATTACH_ALLOW_UNSEALED 0x4u /* also what others may write to while it is read (HURRAY_CAPSULE_UNSEALED) */
 
 /* Memory that is mapped for the first time comes as it is read, some pages at a time, or all at once before attach returns. */
@@ -447,12 +457,15 @@ typedef struct HurrayAttachOptions {
  * It is kept when the lease ends, for the next capsule in the same memory: so a steady loop maps nothing. Up to 1,024 mappings
  * or 16 GiB lie idle in a client, none of memory that its producer has given up.
  *
+ * With TAKE it is the oldest capsule of a queue (HURRAY_PUBLISH_ONCE), or the one that `capsule` names, and no other client gets it any
+ * more. If this client dies before that is settled, it goes to the next taker; from the return on its end is this client's alone.
+ *
  * HURRAY_ERR_NOT_FOUND    nothing there to be attached (timeout 0), or not for this user
  * HURRAY_ERR_TIMED_OUT    nor within the timeout
  * HURRAY_ERR_CLOSED       the client was closed meanwhile
  * HURRAY_ERR_LIMIT        descriptors or mappings of this process; nothing is left behind, so try again later
- * HURRAY_ERR_UNSUPPORTED  the capsule's memory is of a kind that `flags` does not allow; or an option, or memory of a kind, that this
- *                         library can't use yet
+ * HURRAY_ERR_UNSUPPORTED  the capsule's memory is of a kind that `flags` does not allow; TAKE of what was not published ONCE, or no
+ *                         TAKE of what was; or an option, or memory of a kind, that this library can't use yet
  */
 HURRAY_API HurrayStatus hurray_client_attach(HurrayClient *client, const HurrayAttachOptions *options,
                                              HurrayBufferList **buffers, HurrayTensorContext **context,

@@ -244,6 +244,9 @@ Result<Info> read_info(std::string_view part, std::size_t index) {
             case varint(pb::Info::kUnsealedFieldNumber):
                 out.unsealed = read_bool(in);
                 break;
+            case varint(pb::Info::kOnceFieldNumber):
+                out.once = read_bool(in);
+                break;
             default:
                 in.skip();
         }
@@ -392,33 +395,6 @@ Result<void> check_event_enum(std::int32_t value, int last, std::string_view fie
                           "the value " + std::to_string(value) + " is not known here");
     }
     return {};
-}
-
-/// `path` is that of its session_hash.
-Result<LeaseId> read_lease_id(std::string_view part, const Path& path) {
-    LeaseId out;
-    std::string_view session_hash;
-    for (Reader in = reader(part); in.next();) {
-        switch (in.tag_and_type()) {
-            case varint(pb::LeaseId::kUidFieldNumber):
-                out.uid = in.get_uint32();
-                break;
-            case bytes(pb::LeaseId::kSessionHashFieldNumber):
-                session_hash = read_bytes(in);
-                break;
-            case varint(pb::LeaseId::kLeaseFieldNumber):
-                out.lease = in.get_uint64();
-                break;
-            default:
-                in.skip();
-        }
-    }
-    auto hash = read_id(session_hash, path);
-    if (!hash) {
-        return pass_on(hash);
-    }
-    out.session_hash = *hash;
-    return out;
 }
 
 Result<PacketMessage> read_lease_event(std::string_view message) {

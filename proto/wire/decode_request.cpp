@@ -70,23 +70,6 @@ Result<RequestMessage> read_hello(std::string_view message) {
     return out;
 }
 
-/// Fields of a publish that are not built yet, in the order in which one of them is named.
-struct PublishNotYet {
-    bool retain = false;
-    bool once = false;
-    bool linger = false;
-    bool taken_by = false;
-
-    /// The first one that is set; empty: none.
-    [[nodiscard]] std::string_view first() const {
-        return retain     ? "publish.retain"
-               : once     ? "publish.once"
-               : linger   ? "publish.linger_ms"
-               : taken_by ? "publish.taken_by"
-                          : std::string_view();
-    }
-};
-
 /// What goes with the version of a capsule that a former life of the daemon had.
 Result<void> check_offered_again(const Publish& publish) {
     if (publish.version > kMaxVersion) {
@@ -99,6 +82,29 @@ Result<void> check_offered_again(const Publish& publish) {
     if (publish.version == 0 && publish.retired) {
         return invalid({"publish.retired"}, "only a capsule that is offered again, with its version, can be retired");
     }
+    if (publish.taken_by.lease != 0 && (publish.version == 0 || !publish.once)) {
+        return invalid({"publish.taken_by"},
+                       "only a capsule that was published once and is offered again, with its version, can be taken");
+    }
+    return {};
+}
+
+/// How many versions of its name can be attached: 0 stands for 1.
+Result<void> set_retain(Publish& publish, std::uint64_t retain) {
+    if (retain > kMaxRetain) {
+        Error error{Errc::Limit,
+                    "retain is " + std::to_string(retain) + "; at most " + std::to_string(kMaxRetain) + " are allowed",
+                    "publish.retain"};
+        error.limit_name = "retained_versions";
+        error.limit = kMaxRetain;
+        error.value = retain;
+        return fail(std::move(error));
+    }
+    if (retain > 1 && publish.once) {
+        return invalid({"publish.retain"},
+                       "a capsule that is published once replaces no other, so nothing is retained");
+    }
+    publish.retain = retain != 0 ? static_cast<std::uint32_t>(retain) : 1;
     return {};
 }
 
@@ -109,7 +115,9 @@ Result<RequestMessage> read_publish(std::string_view message, std::size_t fd_cou
     std::string_view descriptor;
     Parts segment_parts;
     Parts placement_parts;
-    PublishNotYet not_built;
+    std::optional<std::string_view> taken_by;
+    std::uint64_t retain = 0;
+    bool lingers = false;
     Publish out;
     for (Reader in = reader(message); in.next();) {
         switch (in.tag_and_type()) {
@@ -132,13 +140,13 @@ Result<RequestMessage> read_publish(std::string_view message, std::size_t fd_cou
                 out.access = read_access(read_bytes(in));
                 break;
             case varint(pb::Publish::kRetainFieldNumber):
-                not_built.retain = in.get_uint64() != 0;
+                retain = in.get_uint64();
                 break;
             case varint(pb::Publish::kOnceFieldNumber):
-                not_built.once = read_bool(in);
+                out.once = read_bool(in);
                 break;
             case varint(pb::Publish::kLingerMsFieldNumber):
-                not_built.linger = true;
+                lingers = true;
                 in.skip();
                 break;
             case varint(pb::Publish::kGroupFieldNumber):
@@ -151,8 +159,7 @@ Result<RequestMessage> read_publish(std::string_view message, std::size_t fd_cou
                 out.retired = read_bool(in);
                 break;
             case bytes(pb::Publish::kTakenByFieldNumber):
-                not_built.taken_by = true;
-                in.skip();
+                taken_by = read_bytes(in);
                 break;
             default:
                 in.skip();
@@ -168,13 +175,26 @@ Result<RequestMessage> read_publish(std::string_view message, std::size_t fd_cou
         return pass_on(checked_name);
     }
     out.name = std::move(*checked_name);
-    if (const std::string_view field = not_built.first(); !field.empty()) {
-        return not_yet({field});
+    if (lingers) {
+        return not_yet({"publish.linger_ms"});
+    }
+    if (auto checked = set_retain(out, retain); !checked) {
+        return pass_on(checked);
     }
     if (out.access) {
         if (auto checked = check_mode(out.access->mode, "publish.access.mode"); !checked) {
             return pass_on(checked);
         }
+    }
+    if (taken_by) {
+        auto lease = read_lease_id(*taken_by, {"publish.taken_by.session_hash"});
+        if (!lease) {
+            return pass_on(lease);
+        }
+        if (lease->lease == 0) {
+            return invalid({"publish.taken_by.lease"}, "lease numbers start at 1, not 0");
+        }
+        out.taken_by = *lease;
     }
     if (auto checked = check_offered_again(out); !checked) {
         return pass_on(checked);
@@ -215,7 +235,6 @@ Result<RequestMessage> read_attach(std::string_view message) {
     std::optional<std::string_view> capsule;
     std::uint64_t version = 0;
     std::uint64_t newer_than = 0;
-    bool take = false;
     for (Reader in = reader(message); in.next();) {
         switch (in.tag_and_type()) {
             case varint(pb::Attach::kLeaseFieldNumber):
@@ -245,7 +264,7 @@ Result<RequestMessage> read_attach(std::string_view message) {
                 out.allow_unsealed = read_bool(in);
                 break;
             case varint(pb::Attach::kTakeFieldNumber):
-                take = read_bool(in);
+                out.take = read_bool(in);
                 break;
             default:
                 in.skip();
@@ -279,8 +298,9 @@ Result<RequestMessage> read_attach(std::string_view message) {
         out.which = Which::NewerThan;
         out.version = newer_than;
     }
-    if (take) {
-        return not_yet({"attach.take"});
+    if (out.take && (out.which != Which::Latest || out.last_seen != 0)) {
+        return invalid({"attach.take"},
+                       "what is taken is the oldest there is: version, newer_than and last_seen must be 0");
     }
     return out;
 }
@@ -498,6 +518,21 @@ Result<RequestMessage> read_group(std::string_view message) {
     return out;
 }
 
+Result<RequestMessage> read_confirm(std::string_view message) {
+    Confirm out;
+    for (Reader in = reader(message); in.next();) {
+        if (in.tag_and_type() == varint(pb::Confirm::kLeaseFieldNumber)) {
+            out.lease = in.get_uint64();
+        } else {
+            in.skip();
+        }
+    }
+    if (out.lease == 0) {
+        return invalid({"confirm.lease"}, "lease numbers start at 1, not 0");
+    }
+    return out;
+}
+
 Result<RequestMessage> read_claims(std::string_view message) {
     Claims out;
     for (Reader in = reader(message); in.next();) {
@@ -537,10 +572,7 @@ Result<RequestMessage> read_claims(std::string_view message) {
         if (claim.lease == 0) {
             return invalid({kClaim, index, ".lease"}, "lease numbers start at 1, not 0");
         }
-        if (state == static_cast<int>(Claims::State::Confirmed)) {
-            return not_yet({kClaim, index, ".state"});
-        }
-        if (state != static_cast<int>(Claims::State::Held) && state != static_cast<int>(Claims::State::Released)) {
+        if (state < static_cast<int>(Claims::State::Held) || state > static_cast<int>(Claims::State::Confirmed)) {
             return invalid({kClaim, index, ".state"},
                            "state " + std::to_string(state) + " is not known: 1 is held, 2 released, 3 confirmed");
         }
@@ -678,6 +710,8 @@ Result<RequestMessage> read_message(const Envelope& in, std::size_t fd_count) {
             return read_forget(in.body);
         case pb::Request::kDropFieldNumber:
             return read_drop(in.body);
+        case pb::Request::kConfirmFieldNumber:
+            return read_confirm(in.body);
         case pb::Request::kGroupFieldNumber:
             return read_group(in.body);
         case pb::Request::kClaimsFieldNumber:

@@ -43,6 +43,13 @@ void put_capsule(Writer& out, int field, const CapsuleId& value) {
     put_id(part, pb::CapsuleId::kIdFieldNumber, value.id);
 }
 
+void put_lease(Writer& out, int field, const LeaseId& lease) {
+    Writer part = part_of(out, field);
+    put(part, pb::LeaseId::kUidFieldNumber, lease.uid);
+    put_id(part, pb::LeaseId::kSessionHashFieldNumber, lease.session_hash);
+    put(part, pb::LeaseId::kLeaseFieldNumber, lease.lease);
+}
+
 void put_access(Writer& out, int field, const Access& value) {
     if (value == Access{}) {
         return put_empty(out, field);
@@ -97,9 +104,16 @@ void write(const Publish& in, Writer& out) {
     if (in.access) {
         put_access(out, pb::Publish::kAccessFieldNumber, *in.access);
     }
+    if (in.retain != 1) {
+        put(out, pb::Publish::kRetainFieldNumber, in.retain);
+    }
+    put(out, pb::Publish::kOnceFieldNumber, in.once ? 1 : 0);
     put(out, pb::Publish::kGroupFieldNumber, in.group);
     put(out, pb::Publish::kVersionFieldNumber, in.version);
     put(out, pb::Publish::kRetiredFieldNumber, in.retired ? 1 : 0);
+    if (in.taken_by.lease != 0) {
+        put_lease(out, pb::Publish::kTakenByFieldNumber, in.taken_by);
+    }
 }
 
 void write(const Attach& in, Writer& out) {
@@ -122,6 +136,7 @@ void write(const Attach& in, Writer& out) {
     put(out, pb::Attach::kLastSeenFieldNumber, in.last_seen);
     put(out, pb::Attach::kImmutableOnlyFieldNumber, in.immutable_only ? 1 : 0);
     put(out, pb::Attach::kAllowUnsealedFieldNumber, in.allow_unsealed ? 1 : 0);
+    put(out, pb::Attach::kTakeFieldNumber, in.take ? 1 : 0);
 }
 
 void write(const Release& in, Writer& out) {
@@ -167,6 +182,8 @@ void write(const Group& in, Writer& out) {
     put(out, pb::Group::kGroupFieldNumber, in.group);
     put(out, pb::Group::kActionFieldNumber, static_cast<std::uint64_t>(in.action));
 }
+
+void write(const Confirm& in, Writer& out) { put(out, pb::Confirm::kLeaseFieldNumber, in.lease); }
 
 void write(const Claims& in, Writer& out) {
     for (const Claims::Claim& claim : in.claims) {
@@ -238,6 +255,7 @@ void write(const ListReply& in, Writer& out) {
         put_bytes(part, pb::Info::kDescriptorFieldNumber, info.descriptor);
         put(part, pb::Info::kImmutableFieldNumber, info.immutable ? 1 : 0);
         put(part, pb::Info::kUnsealedFieldNumber, info.unsealed ? 1 : 0);
+        put(part, pb::Info::kOnceFieldNumber, info.once ? 1 : 0);
     }
     put_bytes(out, pb::ListReply::kCursorFieldNumber, in.cursor);
 }
@@ -268,13 +286,6 @@ void write(const GroupReply& in, Writer& out) {
         out.add_packed_uint64(static_cast<Tag>(pb::GroupReply::kVersionsFieldNumber), in.versions.begin(),
                               in.versions.end());
     }
-}
-
-void put_lease(Writer& out, int field, const LeaseId& lease) {
-    Writer part = part_of(out, field);
-    put(part, pb::LeaseId::kUidFieldNumber, lease.uid);
-    put_id(part, pb::LeaseId::kSessionHashFieldNumber, lease.session_hash);
-    put(part, pb::LeaseId::kLeaseFieldNumber, lease.lease);
 }
 
 void write(const LeaseEvent& in, Writer& out) {
@@ -324,12 +335,12 @@ void write(const ClaimsRefused& in, Writer& out) {
 
 /// The numbers of the messages, in the order of their variants.
 constexpr int kRequestFields[] = {
-    pb::Request::kHelloFieldNumber,     pb::Request::kPublishFieldNumber,   pb::Request::kAttachFieldNumber,
-    pb::Request::kReleaseFieldNumber,   pb::Request::kCancelFieldNumber,    pb::Request::kWithdrawFieldNumber,
-    pb::Request::kListFieldNumber,      pb::Request::kWatchFieldNumber,     pb::Request::kUnwatchFieldNumber,
-    pb::Request::kStatusFieldNumber,    pb::Request::kGroupFieldNumber,     pb::Request::kReserveFieldNumber,
-    pb::Request::kUnreserveFieldNumber, pb::Request::kForgetFieldNumber,    pb::Request::kDropFieldNumber,
-    pb::Request::kClaimsFieldNumber,    pb::Request::kResumeDoneFieldNumber};
+    pb::Request::kHelloFieldNumber,     pb::Request::kPublishFieldNumber, pb::Request::kAttachFieldNumber,
+    pb::Request::kReleaseFieldNumber,   pb::Request::kCancelFieldNumber,  pb::Request::kWithdrawFieldNumber,
+    pb::Request::kListFieldNumber,      pb::Request::kWatchFieldNumber,   pb::Request::kUnwatchFieldNumber,
+    pb::Request::kStatusFieldNumber,    pb::Request::kGroupFieldNumber,   pb::Request::kReserveFieldNumber,
+    pb::Request::kUnreserveFieldNumber, pb::Request::kForgetFieldNumber,  pb::Request::kDropFieldNumber,
+    pb::Request::kConfirmFieldNumber,   pb::Request::kClaimsFieldNumber,  pb::Request::kResumeDoneFieldNumber};
 constexpr int kPacketFields[] = {
     pb::Packet::kErrorFieldNumber,         pb::Packet::kDoneFieldNumber,         pb::Packet::kHelloFieldNumber,
     pb::Packet::kPublishFieldNumber,       pb::Packet::kAttachFieldNumber,       pb::Packet::kListFieldNumber,

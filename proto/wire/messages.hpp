@@ -46,6 +46,8 @@ inline constexpr std::uint64_t kMaxVersion = UINT64_MAX / 2;
 inline constexpr std::size_t kMaxGroupMembers = 4096;
 /// Groups that a session may have begun and not ended.
 inline constexpr std::size_t kMaxOpenGroups = 64;
+/// Versions of a name that can be attached at one time: a publish may retire as many, in one step of the daemon.
+inline constexpr std::uint64_t kMaxRetain = 4096;
 
 /// 16 bytes that somebody rolled.
 struct Id16 {
@@ -121,6 +123,7 @@ struct Info {
     std::string descriptor;
     bool immutable = false;
     bool unsealed = false;
+    bool once = false;
 };
 
 struct Use {
@@ -157,7 +160,10 @@ struct Publish {
     std::optional<Access> access;  ///< none: as the daemon has it
     std::uint64_t group = 0;       ///< 0: none
     std::uint64_t version = 0;     ///< of a capsule that a former life of the daemon had; 0: it is new
-    bool retired = false;          ///< of such a capsule
+    std::uint32_t retain = 1;      ///< versions of its name that can be attached, this one included
+    bool once = false;             ///< it is not attached but taken, by one
+    bool retired = false;          ///< of a capsule of a former life
+    LeaseId taken_by{};  ///< of such a one that was published `once`: the lease that took it; its `lease` 0: none did
 };
 
 /// Which version of a name an attach asks for.
@@ -171,6 +177,7 @@ struct Attach {
     std::uint64_t last_seen = 0;
     bool immutable_only = false;
     bool allow_unsealed = false;
+    bool take = false;  ///< then `which` is Latest, and nothing was seen
 };
 
 struct Release {
@@ -226,6 +233,10 @@ struct Drop {
     std::vector<std::uint64_t> segments;
 };
 
+struct Confirm {
+    std::uint64_t lease = 0;
+};
+
 struct Claims {
     enum class State : std::uint8_t { Held = 1, Released = 2, Confirmed = 3 };
     struct Claim {
@@ -238,13 +249,14 @@ struct Claims {
 
 struct ResumeDone {};
 
-using RequestMessage = std::variant<Hello, Publish, Attach, Release, Cancel, Withdraw, List, Watch, Unwatch,
-                                    StatusRequest, Group, Reserve, Unreserve, Forget, Drop, Claims, ResumeDone>;
+using RequestMessage =
+    std::variant<Hello, Publish, Attach, Release, Cancel, Withdraw, List, Watch, Unwatch, StatusRequest, Group, Reserve,
+                 Unreserve, Forget, Drop, Confirm, Claims, ResumeDone>;
 
 /// What each is called, for logs and metrics; by its place above.
 inline constexpr std::array<const char*, std::variant_size_v<RequestMessage>> kRequestNames = {
-    "hello",  "publish", "attach",  "release",   "cancel", "withdraw", "list",   "watch",      "unwatch",
-    "status", "group",   "reserve", "unreserve", "forget", "drop",     "claims", "resume_done"};
+    "hello",  "publish", "attach",  "release",   "cancel", "withdraw", "list",    "watch",  "unwatch",
+    "status", "group",   "reserve", "unreserve", "forget", "drop",     "confirm", "claims", "resume_done"};
 
 struct Request {
     std::uint64_t request_id = 0;

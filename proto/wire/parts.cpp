@@ -115,6 +115,32 @@ Result<CapsuleId> read_capsule_id(std::string_view part, const Path& path) {
     return read_id(id, path).map([uid](const Id16& sound) { return CapsuleId{uid, sound}; });
 }
 
+Result<LeaseId> read_lease_id(std::string_view part, const Path& path) {
+    LeaseId out;
+    std::string_view session_hash;
+    for (Reader in = reader(part); in.next();) {
+        switch (in.tag_and_type()) {
+            case varint(pb::LeaseId::kUidFieldNumber):
+                out.uid = in.get_uint32();
+                break;
+            case bytes(pb::LeaseId::kSessionHashFieldNumber):
+                session_hash = read_bytes(in);
+                break;
+            case varint(pb::LeaseId::kLeaseFieldNumber):
+                out.lease = in.get_uint64();
+                break;
+            default:
+                in.skip();
+        }
+    }
+    auto hash = read_id(session_hash, path);
+    if (!hash) {
+        return pass_on(hash);
+    }
+    out.session_hash = *hash;
+    return out;
+}
+
 Access read_access(std::string_view part) {
     Access access;
     for (Reader in = reader(part); in.next();) {

@@ -23,6 +23,9 @@ namespace hurray::wire {
 /// `path` is that of the capsule's id.
 [[nodiscard]] Result<CapsuleId> read_capsule_id(std::string_view part, const Path& path);
 
+/// `path` is that of its session_hash.
+[[nodiscard]] Result<LeaseId> read_lease_id(std::string_view part, const Path& path);
+
 [[nodiscard]] Access read_access(std::string_view part);
 
 [[nodiscard]] Result<std::string> read_descriptor(std::string_view bytes, const Path& path);

@@ -27,6 +27,7 @@
 #include <sys/socket.h>
 
 #include "daemon/dispatcher.hpp"
+#include "daemon/hash.hpp"
 #include "daemon/metrics.hpp"
 #include "daemon/outbound.hpp"
 #include "daemon/registry.hpp"
@@ -172,6 +173,7 @@ class Witness {
         std::set<wire::LeaseId> ended;
         bool lost = false;
         bool retired = false;
+        bool taken = false;
         bool immutable = false;
     };
 
@@ -210,6 +212,9 @@ class Witness {
         if (event.what == wire::LeaseEvent::What::Opened) {
             HURRAY_CHECK(!capsule.ended.contains(event.lease));
             HURRAY_CHECK(capsule.open.insert(event.lease).second);
+        } else if (event.what == wire::LeaseEvent::What::Taken) {
+            HURRAY_CHECK(capsule.open.contains(event.lease));
+            HURRAY_CHECK(!std::exchange(capsule.taken, true));  // by one, once
         } else {
             HURRAY_CHECK(event.what == wire::LeaseEvent::What::Released || event.what == wire::LeaseEvent::What::Lost);
             HURRAY_CHECK(capsule.open.erase(event.lease) == 1);
@@ -323,6 +328,9 @@ class World : private hurrayd::Outbound::Listener {
                 for (std::size_t count = script.below(4); count-- > 0;) {
                     release.leases.push_back(script.byte() % 32U);
                 }
+                if (step / 19U % 2 != 0 && !release.leases.empty()) {
+                    return send(peer, wire::Confirm{release.leases.front()}, script);
+                }
                 return send(peer, release, script);
             }
             case 7:
@@ -434,6 +442,12 @@ class World : private hurrayd::Outbound::Listener {
             publish.version = kFirstVersion - 16 + script.byte() % 20U;
             publish.retired = kind % 3 == 0;
         }
+        const std::uint8_t sort_of_life = script.byte();
+        publish.once = sort_of_life % 2 != 0;
+        publish.retain = publish.once ? 1 : 1U + sort_of_life / 2U % 4U;
+        if (publish.once && publish.version != 0 && sort_of_life / 8U % 4 == 0) {
+            publish.taken_by = {kUsers.at(0), hurrayd::session_hash(id16(sort_of_life / 32U)), 1U + sort_of_life / 64U};
+        }
         std::vector<std::size_t> kinds;
         if (kind % 4 != 0) {
             std::size_t sort = kind % 8 == 1 ? 2 : kind / 8U % 16 < 8 ? kind / 8U % 2 : kind / 8U % 8;
@@ -473,9 +487,11 @@ class World : private hurrayd::Outbound::Listener {
             attach.version = kFirstVersion + script.byte() % 16U;
         }
         std::optional<std::uint64_t> timeout_ms;
-        if (const std::uint8_t time = script.byte(); time % 4 != 0) {
+        const std::uint8_t time = script.byte();
+        if (time % 4 != 0) {
             timeout_ms = time % 4 == 1 ? 0U : time;
         }
+        attach.take = attach.which == wire::Which::Latest && time / 4U % 2 != 0;
         send(peer, std::move(attach), script, {}, timeout_ms);
     }
 
@@ -485,7 +501,7 @@ class World : private hurrayd::Outbound::Listener {
         for (std::size_t count = 1U + how % 3; count-- > 0;) {
             const wire::CapsuleId of = capsule(script);
             claims.claims.push_back(
-                {of, 1U + script.byte() % 32U, static_cast<wire::Claims::State>(1 + script.byte() % 2)});
+                {of, 1U + script.byte() % 32U, static_cast<wire::Claims::State>(1 + script.byte() % 3)});
         }
         return how / 4 % 16 == 0 ? send(peer, wire::ResumeDone{}, script) : send(peer, std::move(claims), script);
     }

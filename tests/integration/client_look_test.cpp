@@ -201,7 +201,9 @@ TEST_F(Look, WhatIsNotBuiltYetIsUnsupportedAndNamed) {
     EXPECT_EQ(hurray_client_attach(client.handle(), &attach, &list, &context, nullptr), HURRAY_ERR_INVALID_ARGUMENT);
     attach.populate = HURRAY_POPULATE_AUTO;
     attach.flags = HURRAY_ATTACH_TAKE;
-    EXPECT_EQ(hurray_client_attach(client.handle(), &attach, &list, &context, nullptr), HURRAY_ERR_UNSUPPORTED);
+    attach.version = 1;
+    EXPECT_EQ(hurray_client_attach(client.handle(), &attach, &list, &context, nullptr), HURRAY_ERR_INVALID_ARGUMENT);
+    attach.version = 0;
     attach.flags = 1U << 20;
     EXPECT_EQ(hurray_client_attach(client.handle(), &attach, &list, &context, nullptr), HURRAY_ERR_INVALID_ARGUMENT);
     HurrayConnectOptions connect_options{};

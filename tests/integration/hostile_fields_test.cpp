@@ -228,8 +228,14 @@ Request publish() {
             kInvalid,
             "publish.access.mode",
             {"037777777777"}}}},
-         {"retain", "", {{"set", number(7, 1), Errc::Unsupported, "publish.retain"}, {"0", number(7, 0)}}},
-         {"once", "", {{"set", number(8, 1), Errc::Unsupported, "publish.once"}, {"false", number(8, 0)}}},
+         {"retain",
+          "",
+          {{"0", number(7, 0)},
+           {"4096", number(7, 4096)},
+           {"4097", number(7, 4097), Errc::Limit, "publish.retain", {"4097", "4096"}},
+           {"the highest", number(7, UINT64_MAX), Errc::Limit, "publish.retain", {"18446744073709551615", "4096"}},
+           {"of what is taken once", number(7, 2) + number(8, 1), kInvalid, "publish.retain"}}},
+         {"once", "", {{"false", number(8, 0)}}},
          {"linger_ms", "", {{"0 is a value", number(9, 0), Errc::Unsupported, "publish.linger_ms"}}},
          {"group",
           "",
@@ -241,7 +247,12 @@ Request publish() {
           {{"above the highest", number(11, UINT64_MAX), kInvalid, "publish.version", {"18446744073709551615"}},
            {"in a group", number(11, 1) + number(10, 77), kInvalid, "publish.group"}}},
          {"retired", "", {{"without its version", number(12, 1), kInvalid, "publish.retired"}}},
-         {"taken_by", "", {{"set", message(13, ProtoBytes()), Errc::Unsupported, "publish.taken_by"}}}},
+         {"taken_by",
+          "",
+          {{"empty", message(13, ProtoBytes()), kInvalid, "publish.taken_by.session_hash", {"16", "0"}},
+           {"without a lease", message(13, ProtoBytes().bytes(2, kId)), kInvalid, "publish.taken_by.lease", {"0", "1"}},
+           {"of a fresh one", number(8, 1) + message(13, ProtoBytes().bytes(2, kId).number(3, 1)), kInvalid,
+            "publish.taken_by"}}}},
         {},
         true};
 }
@@ -273,7 +284,7 @@ Request attach() {
          {"last_seen", "", {{"the highest", number(6, UINT64_MAX), Errc::NotFound, "attach.name"}}},
          {"immutable_only", "", {{"set", number(7, 1), Errc::NotFound, "attach.name"}}},
          {"allow_unsealed", "", {{"set", number(8, 1), Errc::NotFound, "attach.name"}}},
-         {"take", "", {{"set", number(9, 1), Errc::Unsupported, "attach.take"}}}},
+         {"take", "", {{"set", number(9, 1)}, {"with version", number(9, 1) + number(4, 1), kInvalid, "attach.take"}}}},
         Errc::NotFound};
 }
 
@@ -304,7 +315,7 @@ Request claims() {
               claim(id, 7, 1),
               {{"missing", "", kInvalid, "claims.claim"},
                {"released", claim(id, 7, 2)},
-               {"confirmed", claim(id, 7, 3), Errc::Unsupported, "claims.claim[0].state"},
+               {"confirmed", claim(id, 7, 3)},
                {"unknown state", claim(id, 7, 4), kInvalid, "claims.claim[0].state", {"4"}},
                {"no state", claim(id, 7, 0), kInvalid, "claims.claim[0].state", {"0"}},
                {"no capsule", claim("", 7, 1), kInvalid, "claims.claim[0].capsule.id", {"16", "0"}},
@@ -317,9 +328,6 @@ Request claims() {
 std::vector<Request> all_requests() {
     constexpr Errc kInvalid = Errc::InvalidArgument;
     const auto capsule = [](const std::string& id) { return message(1, ProtoBytes().number(1, 1).add(id)); };
-    const auto not_yet = [](const char* name, std::uint32_t at) {
-        return Request{name, at, {{"itself", "", {{"empty", "", Errc::Unsupported, name}}}}, Errc::Unsupported};
-    };
     return {
         hello(),
         publish(),
@@ -405,7 +413,13 @@ std::vector<Request> all_requests() {
             {"abort of none", number(2, 3), Errc::NotFound, "group.group", {"77"}},
             {"unknown", number(2, 4), kInvalid, "group.action", {"4"}},
             {"the highest", number(2, UINT64_MAX), kInvalid, "group.action"}}}}},
-        not_yet("confirm", 24),
+        {"confirm",
+         24,
+         {{"lease",
+           number(1, 7),
+           {{"missing", "", kInvalid, "confirm.lease", {"0", "1"}},
+            {"the highest", number(1, UINT64_MAX), Errc::NotFound, "confirm.lease", {"18446744073709551615"}}}}},
+         Errc::NotFound},
         claims(),
         {"resume_done", 27, {{"unknown", "", {{"a field", number(1, 1)}}}}},
     };

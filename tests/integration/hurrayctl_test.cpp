@@ -442,8 +442,9 @@ TEST_F(HurrayctlLookTest, JsonBeforeTheCommandIsJsonToo) {
 
 // ---- list, inspect, status -----------------------------------------------------------------------------------------
 
-const std::set<std::string> kInfoKeys = {"capsule", "name",      "version", "bytes",      "leases",    "access",
-                                         "retired", "lingering", "pid",     "descriptor", "immutable", "unsealed"};
+const std::set<std::string> kInfoKeys = {"capsule",   "name",     "version",   "bytes", "leases",
+                                         "access",    "retired",  "lingering", "pid",   "descriptor",
+                                         "immutable", "unsealed", "once"};
 
 TEST_F(HurrayctlLookTest, ListAsJsonHasTheFieldsOfInfo) {
     EXPECT_EQ(json::parse(look({"list", "--json"}).output), json::array());

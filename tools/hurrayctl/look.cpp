@@ -20,6 +20,9 @@ namespace {
 // ---- Capsules ------------------------------------------------------------------------------------------------------
 
 std::string state_of(const hurray::CapsuleInfo& info) {
+    if (info.once) {
+        return info.retired ? "taken" : info.leases != 0 ? "granted" : "queued";
+    }
     return info.retired ? "retired" : info.lingering ? "lingering" : "attachable";
 }
 
@@ -48,6 +51,7 @@ Json to_json(const hurray::CapsuleInfo& info) {
             {"unsealed", info.unsealed},
             {"retired", info.retired},
             {"lingering", info.lingering},
+            {"once", info.once},
             {"pid", info.pid},
             {"descriptor", to_json(read_tensor(info.descriptor), info.descriptor)}};
 }

@@ -56,6 +56,7 @@ class Capsule(NamedTuple):
     access: Access
     immutable: bool = False
     unsealed: bool = False
+    once: bool = False
 
 class Tensor(Buffer):
     @property
@@ -109,6 +110,8 @@ class Publication:
     @property
     def ended(self) -> bool: ...
     @property
+    def taken(self) -> bool: ...
+    @property
     def reusable(self) -> bool: ...
     def withdraw(self) -> None: ...
     def wait_ended(self, timeout: float | None = None) -> bool: ...
@@ -160,8 +163,11 @@ class Client:
         immutable: bool = False,
         group: Group | None = None,
         access: Access | tuple[int, str | int | None] | int | None = None,
+        retain: int = 1,
+        once: bool = False,
         on_release: Callable[[Event], object] | None = None,
         on_open: Callable[[Event], object] | None = None,
+        on_take: Callable[[Event], object] | None = None,
     ) -> Publication: ...
     def publish_fds(
         self,
@@ -174,8 +180,11 @@ class Client:
         placements: Sequence[tuple[int, int]] | None = None,
         group: Group | None = None,
         access: Access | tuple[int, str | int | None] | int | None = None,
+        retain: int = 1,
+        once: bool = False,
         on_release: Callable[[Event], object] | None = None,
         on_open: Callable[[Event], object] | None = None,
+        on_take: Callable[[Event], object] | None = None,
     ) -> Publication: ...
     def publish_many(
         self,
@@ -198,6 +207,7 @@ class Client:
         immutable_only: bool = False,
         allow_unsealed: bool = False,
     ) -> Tensor: ...
+    def take(self, what: str | Capsule | Publication, *, timeout: float | None = 0.0) -> Tensor: ...
     def attach_many(
         self, what: Iterable[str | Capsule | Publication], *, timeout: float | None = 0.0
     ) -> builtins.list[Tensor]: ...

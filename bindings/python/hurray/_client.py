@@ -47,8 +47,8 @@ _KINDS = {  # HURRAY_EVENT_*
 class Event(NamedTuple):
     """Something that happened to a capsule.
 
-    Told to `on_release`, `on_open`: "opened", "released", "lost" (a consumer's connection ended without a release), with
-    `remaining` leases. Told to a watch: "present", "snapshot-end", "published", "retired", "producer-lost". Newer
+    Told to `on_release`, `on_open`, `on_take`: "opened", "released", "lost" (a consumer's connection ended without a release),
+    "taken", with `remaining` leases. Told to a watch: "present", "snapshot-end", "published", "retired", "producer-lost". Newer
     daemons may have more kinds.
     """
 
@@ -77,6 +77,7 @@ class Capsule(NamedTuple):
     access: Access
     immutable: bool = False
     unsealed: bool = False
+    once: bool = False
 
 
 def connect(address=None, *, timeout=0.0, name=None, reconnect=None, on_connection=None) -> Client:
@@ -121,6 +122,11 @@ class Publication:
         return self._state.ended
 
     @property
+    def taken(self) -> bool:
+        """Whether it was published `once` and somebody has taken it; still False once it has `ended`: nobody did."""
+        return self._state.taken
+
+    @property
     def reusable(self) -> bool:
         """Whether its memory may be written again: it has ended, nobody can be reading it, and it is not immutable.
 
@@ -155,9 +161,11 @@ class _PublicationState:
     """What events of a capsule change. The client's thread calls `on_event`; refers to no client, so that a client
     with publications is not kept alive by them."""
 
-    def __init__(self, on_release, on_open):
+    def __init__(self, on_release, on_open, on_take=None):
         self.on_release = on_release
         self.on_open = on_open
+        self.on_take = on_take
+        self.taken = False
         self.ended = False
         self.reusable = False
         self.done = threading.Event()
@@ -171,6 +179,10 @@ class _PublicationState:
         elif event.kind == "opened":
             if self.on_open is not None:
                 self.on_open(event)
+        elif event.kind == "taken":
+            self.taken = True
+            if self.on_take is not None:
+                self.on_take(event)
         elif self.on_release is not None:
             self.on_release(event)
 
@@ -387,7 +399,19 @@ class Client:
         return Group(self)
 
     def publish(
-        self, name, array, *, copy=False, immutable=False, group=None, access=None, on_release=None, on_open=None
+        self,
+        name,
+        array,
+        *,
+        copy=False,
+        immutable=False,
+        group=None,
+        access=None,
+        retain=1,
+        once=False,
+        on_release=None,
+        on_open=None,
+        on_take=None,
     ) -> Publication:
         """Publish `array` under `name`, replacing what was published there; `None` names it by its capsule id only.
 
@@ -400,26 +424,27 @@ class Client:
 
         With a `group` of this client it is there only once that is committed.
 
+        `retain` says how many versions of the name stay attachable, this one included.
+
+        With `once` it replaces nothing: it queues behind its name, for one client to `take` it. A taker that dies before
+        it has it leaves it to the next one; what nobody takes ends with this client.
+
         `access` is for a copy: who may read it, as for `allocate`. Of an array that came from there it is what that was allocated for.
 
-        `on_release(event)` is called each time a consumer lets go, `on_open(event)` each time one attaches, on a thread
-        of the client's; exceptions in them go to sys.unraisablehook.
+        `on_release(event)` is called each time a consumer lets go, `on_open(event)` each time one attaches, `on_take(event)`
+        when one has taken it, on a thread of the client's; exceptions in them go to sys.unraisablehook.
         """
-        state = _PublicationState(on_release, on_open)
+        state = _PublicationState(on_release, on_open, on_take)
         name = None if name is None else _text("name", name)
         array, dense, allocation = _laid_out(array, copy)
-        number, wanted = self._number_of(group), (on_open is not None, on_release is not None)
-        readers = access_numbers(access)
+        terms = self._terms(state, group, access, retain, once)
         if allocation is None:
-            address = _arrays.address_of(array)
-            published = self._core.publish_copy(
-                name, dense, address, array.nbytes, state.on_event, wanted, number, readers, immutable
-            )
+            published = self._core.publish_copy(name, dense, _arrays.address_of(array), array.nbytes, terms, immutable)
         elif immutable:
             raise InvalidArgumentError("immutable=True is for copy=True; else say it to client.allocate()")
         else:
             with _showing_what_is_sealed([(array, allocation)]):
-                published = self._core.publish(name, dense, allocation, state.on_event, wanted, number, readers)
+                published = self._core.publish(name, dense, allocation, terms)
         return self._published(name, array, allocation, state, published, group)
 
     def publish_fds(
@@ -433,8 +458,11 @@ class Client:
         placements=None,
         group=None,
         access=None,
+        retain=1,
+        once=False,
         on_release=None,
         on_open=None,
+        on_take=None,
     ) -> Publication:
         """Publish memory that this program has made itself, without a copy: sealed memfds, or dma-bufs.
 
@@ -447,7 +475,8 @@ class Client:
         through a mapping made before, FUTURE_WRITE; or WRITE, to be immutable. A dma-buf has no seals, so it goes only to those
         who `attach(..., allow_unsealed=True)`. Anything else is refused: InvalidArgumentError says what is missing.
 
-        `access` says who may read it, as in `allocate`; one file has one access for as long as something lies in it.
+        `access` says who may read it, as in `allocate`; one file has one access for as long as something lies in it. `group`, `retain`,
+        `once` and the callbacks are as for `publish`.
 
         Nobody may write to it before the publication has ended and is `reusable`.
         """
@@ -458,16 +487,13 @@ class Client:
             dtype = _arrays.to_dtype(dtype)
             descriptor = _hurray.encode_dense(_arrays.row_major(_shape(shape), dtype))
         fds = [_fileno(fd) for fd in (fds if isinstance(fds, (list, tuple)) else [fds])]
-        state = _PublicationState(on_release, on_open)
+        state = _PublicationState(on_release, on_open, on_take)
         published = self._core.publish_fds(
             name,
             bytes(descriptor),
             fds,
             None if placements is None else [(int(segment), int(offset)) for segment, offset in placements],
-            state.on_event,
-            (on_open is not None, on_release is not None),
-            self._number_of(group),
-            access_numbers(access),
+            self._terms(state, group, access, retain, once),
         )
         return self._published(name, None, None, state, published, group)
 
@@ -500,6 +526,15 @@ class Client:
             name: self._published(name, array, allocation, state, told, group)
             for (name, array, allocation, state), told in zip(batch, published, strict=True)
         }
+
+    def _terms(self, state, group, access, retain, once) -> _hurray.PublishTerms:
+        retain = operator.index(retain)
+        if retain < 1:
+            raise InvalidArgumentError(f"retain is {retain}: at least 1 version stays attachable, this one")
+        wanted = (state.on_open is not None, state.on_release is not None or bool(once))
+        return _hurray.PublishTerms(
+            state.on_event, wanted, self._number_of(group), access_numbers(access), min(retain, 2**64 - 1), bool(once)
+        )
 
     def _number_of(self, group) -> int:
         if group is not None and group._client is not self:
@@ -571,13 +606,27 @@ class Client:
             wanted.append((_text("name", one) if capsule is None else None, capsule))
         return self._core.attach_many(wanted, _milliseconds(timeout))
 
+    def take(self, what, *, timeout=0.0) -> _hurray.Tensor:
+        """Take what was published `once`: the oldest under a name, for this client alone.
+
+            while True:
+                with client.take("jobs", timeout=None) as job:
+                    work(job)
+
+        `what` and `timeout` are as for `attach`; a Capsule or Publication is taken itself, whatever is queued before it. If
+        this program dies before the call returns, the next taker gets it; from then on it is this program's alone.
+        """
+        capsule = getattr(what, "capsule", None)
+        name = _text("name", what) if capsule is None else None
+        return self._core.take(name, capsule, _milliseconds(timeout))
+
     # -- Looking around -----------------------------------------------------------------------------------------------
 
     def list(self, pattern="") -> list[Capsule]:
         """The capsules that this user may read. `pattern`: a name, a prefix that ends in "/", or "" for all."""
         return [
-            Capsule(*entry, Access(*access), immutable, unsealed)
-            for *entry, access, immutable, unsealed in self._core.list(_text("pattern", pattern))
+            Capsule(*entry, Access(*access), immutable, unsealed, once)
+            for *entry, access, immutable, unsealed, once in self._core.list(_text("pattern", pattern))
         ]
 
     def watch(self, pattern="", callback=None) -> Watch:

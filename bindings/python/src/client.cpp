@@ -117,17 +117,17 @@ BufferList wrap(std::uintptr_t address, std::uint64_t byte_size) {
 
 // Publishes by `call(options, info)` and looks after the callback's context.
 template <typename Call>
-Published publish_with(ClientState& state, nb::object on_event, std::pair<bool, bool> wanted, std::uint64_t group,
-                       const Access& access, Call&& call) {
+Published publish_with(ClientState& state, const PublishTerms& terms, Call&& call) {
     HurrayPublishOptions options{};
     options.struct_size = sizeof options;
-    const auto [opened, closed] = wanted;
-    options.flags = opened ? HURRAY_PUBLISH_TELL_OPENED : 0;
-    options.group = group;
-    options.access = to_c(access);
+    const auto [opened, closed] = terms.wanted;
+    options.flags = (opened ? HURRAY_PUBLISH_TELL_OPENED : 0) | (terms.once ? HURRAY_PUBLISH_ONCE : 0);
+    options.group = terms.group;
+    options.access = to_c(terms.access);
+    options.retain = terms.retain;
     CallbackContext* context = nullptr;
-    if (!on_event.is_none()) {
-        context = state.add(std::move(on_event), !opened && !closed);
+    if (!terms.on_event.is_none()) {
+        context = state.add(terms.on_event, !opened && !closed);
         options.on_event = on_capsule_event;
         options.context = context;
     }
@@ -284,18 +284,16 @@ std::unique_ptr<Allocation> Client::allocate(std::uint64_t byte_size, bool zeroe
 }
 
 Published Client::publish(const std::optional<std::string>& name, const Dense& dense, Allocation& allocation,
-                          nb::object on_event, std::pair<bool, bool> wanted, std::uint64_t group,
-                          const Access& access) {
+                          const PublishTerms& terms) {
     const std::shared_ptr<ClientState> state = use();
     const std::vector<std::uint8_t> descriptor = encode(dense);
     HurrayAllocation* handle = allocation.take(state).release();  // no second thread can publish it meanwhile
     Published published;
     try {
-        published = publish_with(*state, std::move(on_event), wanted, group, access,
-                                 [&](const HurrayPublishOptions& options, HurrayCapsuleInfo& info) {
-                                     return hurray_client_publish(state->handle, c_str(name), descriptor.data(),
-                                                                  descriptor.size(), &handle, &options, &info);
-                                 });
+        published = publish_with(*state, terms, [&](const HurrayPublishOptions& options, HurrayCapsuleInfo& info) {
+            return hurray_client_publish(state->handle, c_str(name), descriptor.data(), descriptor.size(), &handle,
+                                         &options, &info);
+        });
     } catch (...) {
         allocation.give_back(AllocationHandle(handle));
         throw;
@@ -305,17 +303,15 @@ Published Client::publish(const std::optional<std::string>& name, const Dense& d
 }
 
 Published Client::publish_copy(const std::optional<std::string>& name, const Dense& dense, std::uintptr_t address,
-                               std::uint64_t byte_size, nb::object on_event, std::pair<bool, bool> wanted,
-                               std::uint64_t group, const Access& access, bool immutable) {
+                               std::uint64_t byte_size, const PublishTerms& terms, bool immutable) {
     const std::shared_ptr<ClientState> state = use();
     const std::vector<std::uint8_t> descriptor = encode(dense);
     const BufferList buffers = wrap(address, byte_size);
-    return publish_with(*state, std::move(on_event), wanted, group, access,
-                        [&](HurrayPublishOptions& options, HurrayCapsuleInfo& info) {
-                            options.flags |= HURRAY_PUBLISH_COPY | (immutable ? HURRAY_PUBLISH_IMMUTABLE : 0);
-                            return hurray_client_publish_list(state->handle, c_str(name), descriptor.data(),
-                                                              descriptor.size(), buffers.get(), &options, &info);
-                        });
+    return publish_with(*state, terms, [&](HurrayPublishOptions& options, HurrayCapsuleInfo& info) {
+        options.flags |= HURRAY_PUBLISH_COPY | (immutable ? HURRAY_PUBLISH_IMMUTABLE : 0);
+        return hurray_client_publish_list(state->handle, c_str(name), descriptor.data(), descriptor.size(),
+                                          buffers.get(), &options, &info);
+    });
 }
 
 std::vector<Published> Client::publish_many(const std::vector<ToPublish>& items, std::pair<bool, bool> wanted,
@@ -400,8 +396,7 @@ std::vector<Published> Client::publish_many(const std::vector<ToPublish>& items,
 Published Client::publish_fds(const std::optional<std::string>& name, const nb::bytes& descriptor,
                               const std::vector<std::int32_t>& fds,
                               const std::optional<std::vector<std::pair<std::uint32_t, std::uint64_t>>>& placements,
-                              nb::object on_event, std::pair<bool, bool> wanted, std::uint64_t group,
-                              const Access& access) {
+                              const PublishTerms& terms) {
     const std::shared_ptr<ClientState> state = use();
     const auto* const encoded = reinterpret_cast<const std::uint8_t*>(descriptor.c_str());
     std::vector<HurrayPlacement> placed;
@@ -420,12 +415,11 @@ Published Client::publish_fds(const std::optional<std::string>& name, const nb::
             placed.push_back({segment, offset});
         }
     }
-    return publish_with(*state, std::move(on_event), wanted, group, access,
-                        [&](const HurrayPublishOptions& options, HurrayCapsuleInfo& info) {
-                            return hurray_client_publish_fds(state->handle, c_str(name), encoded, descriptor.size(),
-                                                             fds.data(), static_cast<std::uint32_t>(fds.size()),
-                                                             placements ? placed.data() : nullptr, &options, &info);
-                        });
+    return publish_with(*state, terms, [&](const HurrayPublishOptions& options, HurrayCapsuleInfo& info) {
+        return hurray_client_publish_fds(state->handle, c_str(name), encoded, descriptor.size(), fds.data(),
+                                         static_cast<std::uint32_t>(fds.size()), placements ? placed.data() : nullptr,
+                                         &options, &info);
+    });
 }
 
 std::uint64_t Client::begin_group() {
@@ -459,20 +453,33 @@ std::unique_ptr<Tensor> Client::attach(const std::optional<std::string>& name,
                                        const std::optional<std::string>& capsule, std::uint64_t version,
                                        std::uint64_t newer_than, std::int64_t timeout_ms, bool immutable_only,
                                        bool allow_unsealed) {
-    const std::shared_ptr<ClientState> state = use();
-    HurrayCapsuleId id{};
     HurrayAttachOptions options{};
-    options.struct_size = sizeof options;
     options.flags =
         (immutable_only ? HURRAY_ATTACH_IMMUTABLE_ONLY : 0) | (allow_unsealed ? HURRAY_ATTACH_ALLOW_UNSEALED : 0);
+    options.version = version;
+    options.newer_than = newer_than;
+    options.timeout_ms = timeout_ms;
+    return attach_what(name, capsule, options);
+}
+
+std::unique_ptr<Tensor> Client::take(const std::optional<std::string>& name, const std::optional<std::string>& capsule,
+                                     std::int64_t timeout_ms) {
+    HurrayAttachOptions options{};
+    options.flags = HURRAY_ATTACH_TAKE;
+    options.timeout_ms = timeout_ms;
+    return attach_what(name, capsule, options);
+}
+
+std::unique_ptr<Tensor> Client::attach_what(const std::optional<std::string>& name,
+                                            const std::optional<std::string>& capsule, HurrayAttachOptions options) {
+    const std::shared_ptr<ClientState> state = use();
+    HurrayCapsuleId id{};
+    options.struct_size = sizeof options;
     options.name = c_str(name);
     if (capsule) {
         id = capsule_from_text(*capsule);
         options.capsule = &id;
     }
-    options.version = version;
-    options.newer_than = newer_than;
-    options.timeout_ms = timeout_ms;
     HurrayBufferList* buffers = nullptr;
     HurrayTensorContext* context = nullptr;
     HurrayCapsuleInfo info{};
@@ -563,7 +570,8 @@ nb::list Client::list(const std::string& pattern) {
             entry.name, entry.info.version, shape, element_type, entry.info.byte_size, entry.info.leases,
             capsule_text(entry.info.capsule), (entry.info.flags & HURRAY_CAPSULE_RETIRED) != 0,
             nb::make_tuple(entry.info.access.mode, entry.info.access.gid),
-            (entry.info.flags & HURRAY_CAPSULE_IMMUTABLE) != 0, (entry.info.flags & HURRAY_CAPSULE_UNSEALED) != 0));
+            (entry.info.flags & HURRAY_CAPSULE_IMMUTABLE) != 0, (entry.info.flags & HURRAY_CAPSULE_UNSEALED) != 0,
+            (entry.info.flags & HURRAY_CAPSULE_ONCE) != 0));
     }
     return result;
 }
@@ -695,6 +703,11 @@ Dense dense(std::uint8_t element_type, std::uint8_t layout, std::vector<std::uin
     return {element_type, layout, std::move(shape), std::move(strides), byte_offset};
 }
 
+PublishTerms publish_terms(nb::object on_event, std::pair<bool, bool> wanted, std::uint64_t group, const Access& access,
+                           std::uint64_t retain, bool once) {
+    return {std::move(on_event), wanted, group, access, retain, once};
+}
+
 }  // namespace
 
 void bind_client(nb::module_& module) {
@@ -709,6 +722,9 @@ void bind_client(nb::module_& module) {
         .def(nb::new_(&dense), nb::arg("element_type"), nb::arg("layout"), nb::arg("shape"), nb::arg("strides"),
              nb::arg("byte_offset"));
 
+    nb::class_<PublishTerms>(module, "PublishTerms")
+        .def(nb::new_(&publish_terms), nb::arg("on_event").none(), nb::arg("wanted"), nb::arg("group"),
+             nb::arg("access").none(), nb::arg("retain"), nb::arg("once"));
     nb::class_<Client::ToPublish>(module, "ToPublish")
         .def(nb::new_(&to_publish), nb::arg("name").none(), nb::arg("dense"), nb::arg("allocation").none(),
              nb::arg("address"), nb::arg("byte_size"), nb::arg("on_event").none());
@@ -723,13 +739,11 @@ void bind_client(nb::module_& module) {
         .def("allocate", &Client::allocate, nb::arg("byte_size"), nb::arg("zeroed"), nb::arg("access") = nb::none(),
              nb::arg("immutable") = false)
         .def("publish", &Client::publish, nb::arg("name").none(), nb::arg("dense"), nb::arg("allocation"),
-             nb::arg("on_event").none(), nb::arg("wanted"), nb::arg("group") = 0, nb::arg("access") = nb::none())
+             nb::arg("terms"))
         .def("publish_copy", &Client::publish_copy, nb::arg("name").none(), nb::arg("dense"), nb::arg("address"),
-             nb::arg("byte_size"), nb::arg("on_event").none(), nb::arg("wanted"), nb::arg("group") = 0,
-             nb::arg("access") = nb::none(), nb::arg("immutable") = false)
+             nb::arg("byte_size"), nb::arg("terms"), nb::arg("immutable") = false)
         .def("publish_fds", &Client::publish_fds, nb::arg("name").none(), nb::arg("descriptor"), nb::arg("fds"),
-             nb::arg("placements").none(), nb::arg("on_event").none(), nb::arg("wanted"), nb::arg("group") = 0,
-             nb::arg("access") = nb::none())
+             nb::arg("placements").none(), nb::arg("terms"))
         .def("publish_many", &Client::publish_many, nb::arg("items"), nb::arg("wanted"), nb::arg("group"),
              nb::arg("access") = nb::none())
         .def("begin_group", &Client::begin_group)
@@ -739,6 +753,7 @@ void bind_client(nb::module_& module) {
         .def("attach", &Client::attach, nb::arg("name").none(), nb::arg("capsule").none(), nb::arg("version"),
              nb::arg("newer_than"), nb::arg("timeout_ms"), nb::arg("immutable_only") = false,
              nb::arg("allow_unsealed") = false)
+        .def("take", &Client::take, nb::arg("name").none(), nb::arg("capsule").none(), nb::arg("timeout_ms"))
         .def("attach_many", &Client::attach_many, nb::arg("what"), nb::arg("timeout_ms"))
         .def("list", &Client::list, nb::arg("pattern"))
         .def("watch", &Client::watch, nb::arg("pattern"), nb::arg("callable"))

@@ -97,6 +97,17 @@ struct Dense {
 using Published = std::pair<std::string, std::uint64_t>;                // capsule, version
 using Access = std::optional<std::pair<std::uint32_t, std::uint32_t>>;  // gid, mode; nothing: the daemon's default
 
+/// What a publish asks for beside the tensor.
+struct PublishTerms {
+    nb::object on_event;  ///< or None
+    /// Whether to tell it of leases that open, and of those that end or take; of the capsule's end it is told anyway.
+    std::pair<bool, bool> wanted;
+    std::uint64_t group;  ///< 0: none
+    Access access;
+    std::uint64_t retain;
+    bool once;
+};
+
 class Client {
   public:
     Client(const std::optional<std::string>& address, const std::optional<std::string>& client_name,
@@ -106,12 +117,10 @@ class Client {
     [[nodiscard]] bool closed() const { return state_ == nullptr; }
     [[nodiscard]] std::unique_ptr<Allocation> allocate(std::uint64_t byte_size, bool zeroed, const Access& access,
                                                        bool immutable);
-    /// `wanted`: whether to tell `on_event` of leases that open, and of those that end; of the capsule's end it is told anyway.
     Published publish(const std::optional<std::string>& name, const Dense& dense, Allocation& allocation,
-                      nb::object on_event, std::pair<bool, bool> wanted, std::uint64_t group, const Access& access);
+                      const PublishTerms& terms);
     Published publish_copy(const std::optional<std::string>& name, const Dense& dense, std::uintptr_t address,
-                           std::uint64_t byte_size, nb::object on_event, std::pair<bool, bool> wanted,
-                           std::uint64_t group, const Access& access, bool immutable);
+                           std::uint64_t byte_size, const PublishTerms& terms, bool immutable);
     /// One of several.
     struct ToPublish {
         std::optional<std::string> name;
@@ -121,14 +130,14 @@ class Client {
         std::uint64_t byte_size;
         nb::object on_event;  ///< or None
     };
-    /// All of them, or some, and then it throws: `group` is to be aborted.
+    /// All of them, or some, and then it throws: `group` is to be aborted. `wanted` is as in PublishTerms.
     std::vector<Published> publish_many(const std::vector<ToPublish>& items, std::pair<bool, bool> wanted,
                                         std::uint64_t group, const Access& access);
     /// Memory that the caller has made: `placements` are the descriptor and the offset of each buffer; none: buffer i begins fds[i].
     Published publish_fds(const std::optional<std::string>& name, const nb::bytes& descriptor,
                           const std::vector<std::int32_t>& fds,
                           const std::optional<std::vector<std::pair<std::uint32_t, std::uint64_t>>>& placements,
-                          nb::object on_event, std::pair<bool, bool> wanted, std::uint64_t group, const Access& access);
+                          const PublishTerms& terms);
     [[nodiscard]] std::uint64_t begin_group();
     void end_group(std::uint64_t group, bool commit);
     /// Of a capsule that this client has published and that has not ended; 0 while it is staged.
@@ -138,6 +147,8 @@ class Client {
                                                  const std::optional<std::string>& capsule, std::uint64_t version,
                                                  std::uint64_t newer_than, std::int64_t timeout_ms, bool immutable_only,
                                                  bool allow_unsealed);
+    [[nodiscard]] std::unique_ptr<Tensor> take(const std::optional<std::string>& name,
+                                               const std::optional<std::string>& capsule, std::int64_t timeout_ms);
     /// Of each, name or capsule.
     [[nodiscard]] std::vector<std::unique_ptr<Tensor>> attach_many(
         const std::vector<std::pair<std::optional<std::string>, std::optional<std::string>>>& what,
@@ -153,6 +164,10 @@ class Client {
 
   private:
     [[nodiscard]] std::shared_ptr<ClientState> use() const;
+    /// `options` without name and capsule.
+    [[nodiscard]] std::unique_ptr<Tensor> attach_what(const std::optional<std::string>& name,
+                                                      const std::optional<std::string>& capsule,
+                                                      HurrayAttachOptions options);
 
     std::shared_ptr<ClientState> state_;  // null once closed
 };

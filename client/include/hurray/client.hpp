@@ -88,6 +88,7 @@ struct CapsuleInfo {
     bool unsealed = false;                 ///< it lies in a dma-buf: others may write to it while it is read
     bool retired = false;                  ///< can't be attached any more, is still held
     bool lingering = false;                ///< outlives its producer
+    bool once = false;                     ///< is not attached but taken, by one
     std::int32_t pid = 0;                  ///< of its producer when Client::list asked; else 0
     std::vector<std::uint8_t> descriptor;  ///< encoded; empty from Client::publish and Client::published
 };
@@ -127,6 +128,8 @@ struct PublishOptions {
         on_event{};  ///< this capsule's events; kept until HURRAY_EVENT_ENDED or the Client's end. May be empty
     bool tell_opened = false;  ///< HURRAY_EVENT_LEASE_OPENED too
     std::uint64_t group = 0;   ///< Group::number(): there once that is committed. 0: at once
+    std::uint64_t retain = 1;  ///< versions of the name that stay attachable, this one included
+    bool once = false;         ///< it queues behind its name, to be taken by one (Client::take)
     bool immutable = false;    ///< publish_copy: nobody can change the copy any more
     /// Of publish_copy and publish_fds. Of allocated memory what it was allocated for, or nothing: then it is that.
     std::optional<Access> access{};
@@ -185,6 +188,7 @@ inline CapsuleInfo from_c(const HurrayCapsuleInfo& info) {
     result.unsealed = (info.flags & HURRAY_CAPSULE_UNSEALED) != 0;
     result.retired = (info.flags & HURRAY_CAPSULE_RETIRED) != 0;
     result.lingering = (info.flags & HURRAY_CAPSULE_LINGERING) != 0;
+    result.once = (info.flags & HURRAY_CAPSULE_ONCE) != 0;
     result.pid = info.pid;
     if (info.descriptor != nullptr) {
         result.descriptor.assign(info.descriptor, info.descriptor + info.descriptor_len);
@@ -908,6 +912,17 @@ class Client {
         return attach_what(nullptr, &c_capsule, options);
     }
 
+    /// Takes the oldest capsule that was published `once` under that name, or waits for one: nobody else gets it. It is this
+    /// client's when this returns; if the program dies before that, it goes to the next who takes. Without version and newer_than.
+    Tensor take(const std::string& name, const AttachOptions& options = {}) {
+        return attach_what(name.c_str(), nullptr, options, HURRAY_ATTACH_TAKE);
+    }
+    /// Exactly that one.
+    Tensor take(const CapsuleId& capsule, const AttachOptions& options = {}) {
+        const HurrayCapsuleId c_capsule = client_detail::to_c(capsule);
+        return attach_what(nullptr, &c_capsule, options, HURRAY_ATTACH_TAKE);
+    }
+
     /// Attaches all of them or none, in a small part of the time that as many calls of attach take. Timeouts count from the call. What it
     /// throws names the first that was refused; nothing is held then.
     std::vector<Tensor> attach_many(std::span<const AttachItem> wanted) {
@@ -1013,8 +1028,10 @@ class Client {
               client_detail::Listeners::Listener*& listener) {
         c_options.struct_size = sizeof c_options;
         c_options.flags = flags | (options.tell_opened ? HURRAY_PUBLISH_TELL_OPENED : 0u) |
-                          (options.immutable ? HURRAY_PUBLISH_IMMUTABLE : 0u);
+                          (options.immutable ? HURRAY_PUBLISH_IMMUTABLE : 0u) |
+                          (options.once ? HURRAY_PUBLISH_ONCE : 0u);
         c_options.group = options.group;
+        c_options.retain = options.retain;
         c_options.access = client_detail::to_c(options.access);
         c_options.timeout_ms = options.timeout.count();
         if (options.on_event) {
@@ -1051,9 +1068,11 @@ class Client {
         return client_detail::from_c(info);
     }
 
-    Tensor attach_what(const char* name, const HurrayCapsuleId* capsule, const AttachOptions& options) {
+    Tensor attach_what(const char* name, const HurrayCapsuleId* capsule, const AttachOptions& options,
+                       std::uint32_t flags = 0) {
         HurrayAttachOptions c_options{};
         fill(c_options, options);
+        c_options.flags |= flags;
         c_options.name = name;
         c_options.capsule = capsule;
         HurrayBufferList* list = nullptr;

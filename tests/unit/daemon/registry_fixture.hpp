@@ -79,6 +79,20 @@ class RegistryTest : public testing::Test {
         return take();
     }
 
+    /// One whose publish says more than that: `more` is given its request.
+    template <class More>
+    Words publish_with(SessionNumber from, std::uint64_t request, std::uint8_t capsule, const std::string& name,
+                       More&& more) {
+        Publication p = publication(capsule, name);
+        p.request.segments = {{capsule, true, wire::Memory::Reusable, 4096, 0}};
+        p.request.placements = {{0, 0}};
+        p.brought = {brought(capsule)};
+        p.buffer_bytes = 100;
+        more(p.request);
+        registry.publish(from, request, std::move(p), out);
+        return take();
+    }
+
     Words group(SessionNumber from, std::uint64_t request, std::uint64_t number, wire::Group::Action action) {
         registry.group(from, request, {number, action}, out);
         return take();

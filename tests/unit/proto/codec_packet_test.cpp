@@ -131,9 +131,9 @@ TEST(CodecPacketTest, TheLargestAttachReplyFitsAPacket) {
 }
 
 TEST(CodecPacketTest, ListReplyArrivesAsItWasSent) {
-    const Info sent{kCapsule, "a/b", 1, 2, 3, {4, 5}, true, true, 6, "HRRY", true, true};
+    const Info sent{kCapsule, "a/b", 1, 2, 3, {4, 5}, true, true, 6, "HRRY", true, true, true};
     const auto got = there_and_back(
-        1, ListReply{{sent, Info{kCapsule, "", 0, 0, 0, {}, false, false, -1, "", false, false}}, "next"});
+        1, ListReply{{sent, Info{kCapsule, "", 0, 0, 0, {}, false, false, -1, "", false, false, false}}, "next"});
     EXPECT_EQ(got.cursor, "next");
     ASSERT_EQ(got.capsules.size(), 2U);
     const Info& info = got.capsules[0];
@@ -145,6 +145,7 @@ TEST(CodecPacketTest, ListReplyArrivesAsItWasSent) {
     EXPECT_EQ(info.access, sent.access);
     EXPECT_TRUE(info.retired);
     EXPECT_TRUE(info.lingering);
+    EXPECT_TRUE(info.once);
     EXPECT_EQ(info.pid, 6);
     EXPECT_EQ(info.descriptor, "HRRY");
     EXPECT_TRUE(info.immutable);
@@ -155,6 +156,7 @@ TEST(CodecPacketTest, ListReplyArrivesAsItWasSent) {
     EXPECT_EQ(got.capsules[1].pid, -1);
     EXPECT_FALSE(got.capsules[1].retired);
     EXPECT_FALSE(got.capsules[1].lingering);
+    EXPECT_FALSE(got.capsules[1].once);
 }
 
 TEST(CodecPacketTest, StatusReplyArrivesAsItWasSent) {

@@ -207,6 +207,29 @@ TEST(CodecRequestTest, WhatMemoryAnAttachWantsArrivesAsItWasSent) {
     }
 }
 
+TEST(CodecRequestTest, WhatIsTakenOnceArrivesAsItWasSent) {
+    const CapsuleId capsule{1000, id_of(kId)};
+    const LeaseId lease{1001, id_of(kId), 17};
+    Publish offered{id_of(kId), "a/b", "d", {{9, true, Memory::Reusable, 4096, 0}}, {{0, 0}}, {}, 0, 7};
+    offered.once = true;
+    offered.taken_by = lease;
+    const auto again = std::get<Publish>(there_and_back({1, std::nullopt, offered}, 1).message);
+    EXPECT_TRUE(again.once);
+    EXPECT_EQ(again.taken_by, lease);
+    EXPECT_EQ(again.retain, 1U);
+
+    Publish retained{id_of(kId), "a/b", "d", {{9, true, Memory::Reusable, 4096, 0}}, {{0, 0}}, {}};
+    retained.retain = kMaxRetain;
+    const auto kept = std::get<Publish>(there_and_back({1, std::nullopt, retained}, 1).message);
+    EXPECT_EQ(kept.retain, kMaxRetain);
+    EXPECT_FALSE(kept.once);
+
+    Attach take{3, capsule};
+    take.take = true;
+    EXPECT_TRUE(std::get<Attach>(there_and_back({1, std::nullopt, take}).message).take);
+    EXPECT_EQ(std::get<Confirm>(there_and_back({1, std::nullopt, Confirm{UINT64_MAX}}).message).lease, UINT64_MAX);
+}
+
 TEST(CodecRequestTest, ReleaseOfAsManyLeasesAsAllowedFitsAPacket) {
     Release sent;
     for (std::size_t i = 0; i < kMaxReleaseLeases; ++i) {
@@ -230,15 +253,17 @@ TEST(CodecRequestTest, TheSmallRequestsArriveAsTheyWereSent) {
     EXPECT_EQ(std::get<Reserve>(reserve.message).reservation, UINT64_MAX);
     EXPECT_EQ(std::get<Reserve>(reserve.message).bytes, 4096U);
     EXPECT_EQ(std::get<Unreserve>(there_and_back({2, std::nullopt, Unreserve{4}}).message).reservation, 4U);
-    const auto claims = std::get<Claims>(
-        there_and_back({2, std::nullopt,
-                        Claims{{{capsule, 1, Claims::State::Held}, {capsule, UINT64_MAX, Claims::State::Released}}}})
-            .message);
-    ASSERT_EQ(claims.claims.size(), 2U);
+    const auto claims = std::get<Claims>(there_and_back({2, std::nullopt,
+                                                         Claims{{{capsule, 1, Claims::State::Held},
+                                                                 {capsule, UINT64_MAX, Claims::State::Released},
+                                                                 {capsule, 2, Claims::State::Confirmed}}}})
+                                             .message);
+    ASSERT_EQ(claims.claims.size(), 3U);
     EXPECT_EQ(claims.claims[0].capsule, capsule);
     EXPECT_EQ(claims.claims[0].state, Claims::State::Held);
     EXPECT_EQ(claims.claims[1].lease, UINT64_MAX);
     EXPECT_EQ(claims.claims[1].state, Claims::State::Released);
+    EXPECT_EQ(claims.claims[2].state, Claims::State::Confirmed);
     EXPECT_TRUE(std::holds_alternative<ResumeDone>(there_and_back({2, std::nullopt, ResumeDone{}}).message));
     const auto hello =
         std::get<Hello>(there_and_back({2, std::nullopt, Hello{1, 1, "", id_of(kId), id_of(kId), false}}).message);
@@ -504,8 +529,8 @@ INSTANTIATE_TEST_SUITE_P(
                           "claims.claim[0].lease", "start at 1"},
                       Bad{"WithoutAState", bare, [](auto& r) { claim_in(r, 1, pb::Claims::STATE_INVALID); },
                           Errc::InvalidArgument, "claims.claim[0].state", "state 0 is not known"},
-                      Bad{"Confirmed", bare, [](auto& r) { claim_in(r, 1, pb::Claims::CONFIRMED); }, Errc::Unsupported,
-                          "claims.claim[0].state", "not supported yet"},
+                      Bad{"OfAnUnknownState", bare, [](auto& r) { claim_in(r, 1, static_cast<pb::Claims::State>(4)); },
+                          Errc::InvalidArgument, "claims.claim[0].state", "state 4 is not known"},
                       Bad{"TooMany", bare,
                           [](auto& r) {
                               for (std::size_t i = 0; i <= kMaxClaims; ++i) {
@@ -518,14 +543,8 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(
     PublishNotYet, BadRequestTest,
     ::testing::Values(
-        Bad{"Retain", publish, [](auto& r) { r.mutable_publish()->set_retain(1); }, Errc::Unsupported, "publish.retain",
-            "not supported yet", 1},
-        Bad{"Once", publish, [](auto& r) { r.mutable_publish()->set_once(true); }, Errc::Unsupported, "publish.once",
-            "not supported yet", 1},
         Bad{"LingerOfZero", publish, [](auto& r) { r.mutable_publish()->set_linger_ms(0); }, Errc::Unsupported,
             "publish.linger_ms", "not supported yet", 1},
-        Bad{"TakenBy", publish, [](auto& r) { r.mutable_publish()->mutable_taken_by(); }, Errc::Unsupported,
-            "publish.taken_by", "not supported yet", 1},
         Bad{"GpuLegacy", publish, [](auto& r) { r.mutable_publish()->mutable_segments(1)->set_memory(pb::GPU_LEGACY); },
             Errc::Unsupported, "publish.segments[1].memory", "not supported yet", 1},
         Bad{"GpuVmm", publish, [](auto& r) { r.mutable_publish()->mutable_segments(0)->set_memory(pb::GPU_VMM); },
@@ -553,8 +572,24 @@ INSTANTIATE_TEST_SUITE_P(
                               r.mutable_attach()->set_newer_than(3);
                           },
                           Errc::InvalidArgument, "attach.newer_than", "version 4 and newer_than 3 are both given"},
-                      Bad{"Take", attach, [](auto& r) { r.mutable_attach()->set_take(true); }, Errc::Unsupported,
-                          "attach.take", "not supported yet"},
+                      Bad{"TakeOfAVersion", attach,
+                          [](auto& r) {
+                              r.mutable_attach()->set_take(true);
+                              r.mutable_attach()->set_version(1);
+                          },
+                          Errc::InvalidArgument, "attach.take", "the oldest there is"},
+                      Bad{"TakeOfANewerOne", attach,
+                          [](auto& r) {
+                              r.mutable_attach()->set_take(true);
+                              r.mutable_attach()->set_newer_than(1);
+                          },
+                          Errc::InvalidArgument, "attach.take", "the oldest there is"},
+                      Bad{"TakeAfterOneThatWasSeen", attach,
+                          [](auto& r) {
+                              r.mutable_attach()->set_take(true);
+                              r.mutable_attach()->set_last_seen(1);
+                          },
+                          Errc::InvalidArgument, "attach.take", "the oldest there is"},
                       Bad{"WithDescriptors", attach, [](auto&) {}, Errc::InvalidArgument, "attach",
                           "attach carries no descriptors, but 5 came", 5}),
     name_of_case);
@@ -637,12 +672,41 @@ INSTANTIATE_TEST_SUITE_P(
             "status carries no descriptors, but 1 came", 1}),
     name_of_case);
 
-INSTANTIATE_TEST_SUITE_P(NotYet, BadRequestTest,
-                         ::testing::Values(Bad{"Confirm", bare, [](auto& r) { r.mutable_confirm(); }, Errc::Unsupported,
-                                               "confirm", "not supported yet"},
-                                           Bad{"ConfirmAgain", bare, [](auto& r) { r.mutable_confirm(); },
-                                               Errc::Unsupported, "confirm", "not supported yet"}),
-                         name_of_case);
+INSTANTIATE_TEST_SUITE_P(
+    Once, BadRequestTest,
+    ::testing::Values(
+        Bad{"ConfirmOfLeaseZero", bare, [](auto& r) { r.mutable_confirm(); }, Errc::InvalidArgument, "confirm.lease",
+            "start at 1"},
+        Bad{"ConfirmWithADescriptor", bare, [](auto& r) { r.mutable_confirm(); }, Errc::InvalidArgument, "confirm",
+            "confirm carries no descriptors, but 1 came", 1},
+        Bad{"TooManyRetained", publish, [](auto& r) { r.mutable_publish()->set_retain(kMaxRetain + 1); }, Errc::Limit,
+            "publish.retain", "retain is 4097; at most 4096", 1, "retained_versions", 4096, 4097},
+        Bad{"RetainAndOnce", publish,
+            [](auto& r) {
+                r.mutable_publish()->set_once(true);
+                r.mutable_publish()->set_retain(2);
+            },
+            Errc::InvalidArgument, "publish.retain", "replaces no other", 1},
+        Bad{"TakenByNobody", publish, [](auto& r) { r.mutable_publish()->mutable_taken_by(); }, Errc::InvalidArgument,
+            "publish.taken_by.session_hash", "16 bytes, not 0", 1},
+        Bad{"TakenByLeaseZero", publish,
+            [](auto& r) { r.mutable_publish()->mutable_taken_by()->set_session_hash(std::string(16, 'h')); },
+            Errc::InvalidArgument, "publish.taken_by.lease", "start at 1", 1},
+        Bad{"TakenOfAFreshOne", publish,
+            [](auto& r) {
+                r.mutable_publish()->set_once(true);
+                r.mutable_publish()->mutable_taken_by()->set_session_hash(std::string(16, 'h'));
+                r.mutable_publish()->mutable_taken_by()->set_lease(1);
+            },
+            Errc::InvalidArgument, "publish.taken_by", "offered again", 1},
+        Bad{"TakenAndNotOnce", publish,
+            [](auto& r) {
+                r.mutable_publish()->set_version(1);
+                r.mutable_publish()->mutable_taken_by()->set_session_hash(std::string(16, 'h'));
+                r.mutable_publish()->mutable_taken_by()->set_lease(1);
+            },
+            Errc::InvalidArgument, "publish.taken_by", "published once", 1}),
+    name_of_case);
 
 }  // namespace
 }  // namespace hurray::wire
