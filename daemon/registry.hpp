@@ -78,7 +78,7 @@ class UsedNumbers {
 /// 8. A life that follows another one opens with a *resume window*, in which the clients bring back what the life before knew:
 ///    producers offer their capsules again, with the versions of then, and consumers claim their leases. What is claimed is kept
 ///    for its capsule; what was there before does not end before the window does, since others may still claim it.
-/// 8. A capsule that is published `once` replaces nothing and is not attached but *taken*, the oldest of its name first. It is queued, then
+/// 9. A capsule that is published `once` replaces nothing and is not attached but *taken*, the oldest of its name first. It is queued, then
 ///    granted to one taker, then taken by its confirm: retired, with that one lease. A granted one whose lease ends without a confirm is
 ///    queued again, at most `kMaxDeliveries` times in all. Under one name lives either kind of capsule, never both.
 ///
