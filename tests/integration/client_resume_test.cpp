@@ -421,6 +421,42 @@ TEST_F(Resume, ClientsThatDispatchThemselvesComeBackToo) {
     EXPECT_EQ(first_of(client.attach("x")), 1U);
 }
 
+// case C5
+TEST_F(Resume, KilledInAnyPhaseTheDaemonStartsAgainAndItsClientsComeBack) {
+    Connected producer = connect_logged();
+    Connected consumer = connect_logged();
+    publish(producer.client, "x", 10, 1);
+    std::minstd_rand random(20261130);
+    const auto moment = [&] { std::this_thread::sleep_for(std::chrono::microseconds(random() % 20'000)); };
+    const int rounds_of_all = rounds(48) / 4 * 4;
+    for (int round = 0; round < rounds_of_all; ++round) {
+        std::vector<Tensor> leases;
+        switch (round % 4) {
+            case 0:  // while it starts
+                kill_daemon();
+                daemon().start_without_waiting();
+                moment();
+                break;
+            case 1:  // idle
+                break;
+            case 2:  // with leases open
+                for (int i = 0; i < 100; ++i) {
+                    AttachOptions options;
+                    options.timeout = kWatchdog;
+                    leases.push_back(consumer.client.attach("x", options));
+                }
+                break;
+            default:  // while it ends
+                ::kill(daemon().pid(), SIGTERM);
+                moment();
+        }
+        restart_daemon();
+        AttachOptions options;
+        options.timeout = kWatchdog;
+        EXPECT_EQ(first_of(consumer.client.attach("x", options)), 1U) << "round " << round;
+    }
+}
+
 TEST_F(Resume, ManyDeathsInARowLoseNothing) {
     Connected producer = connect_logged();
     Connected consumer = connect_logged();

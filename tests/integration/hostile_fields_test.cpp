@@ -486,6 +486,7 @@ class HostileFields : public HostilePeer, public testing::WithParamInterface<Req
     static constexpr std::uint64_t kRequestId = 41;
 };
 
+// case G7: each request there is, with each of its fields
 TEST_P(HostileFields, AsItShouldBe) { EXPECT_EQ(answer(with("", ""), due_fds()).code, request.good); }
 
 TEST_P(HostileFields, MissingOutOfRangeOrAtItsLimit) {

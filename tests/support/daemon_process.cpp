@@ -128,10 +128,14 @@ void DaemonProcess::play_service_manager() const {
     }
 }
 
-void DaemonProcess::start() {
+void DaemonProcess::start_without_waiting() {
     std::vector<std::string> arguments = {"--socket", socket_path_};
     arguments.insert(arguments.end(), options_.arguments.begin(), options_.arguments.end());
     pid_ = spawn(arguments, directory_ / "log");
+}
+
+void DaemonProcess::start() {
+    start_without_waiting();
     if (!options_.waits_for_ready) {
         return;
     }

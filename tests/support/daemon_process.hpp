@@ -53,6 +53,8 @@ class DaemonProcess {
     /// Starts it again, on the same socket; with another environment, should one be given.
     void start();
     void start(std::vector<std::pair<std::string, std::string>> environment);
+    /// The same, and returns at once.
+    void start_without_waiting();
     /// The next message to the service manager, e.g. "READY=1\nSTATUS=...\n".
     std::string next_notification();
     /// The next one that contains `text`; those before it are dropped.
