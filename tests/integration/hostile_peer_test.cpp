@@ -213,7 +213,7 @@ TEST_F(HostilePeer, DaemonThatIsOutOfMemoryEndsWithOne) {
     DaemonProcess small({.arguments = {}, .environment = {}, .descriptor_limit = {}, .address_space_limit = 64 << 20});
     RawPeer greedy = RawPeer::greeted(small.socket_path());
     try {
-        for (std::uint64_t n = 0;; ++n) {  // capsules without memory: there is no quota of them
+        for (std::uint64_t n = 0;; ++n) {  // capsules without memory, far from any quota
             greedy.publish(make_tensor(std::string(200, 'n') + std::to_string(n), 0));
         }
     } catch (const std::runtime_error&) {  // the connection ended
