@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,6 +16,7 @@
 #include <boost/intrusive/set.hpp>
 
 #include "daemon/access.hpp"
+#include "daemon/content.hpp"
 #include "daemon/hash.hpp"
 #include "daemon/outbox.hpp"
 #include "daemon/quota.hpp"
@@ -81,7 +83,7 @@ class UsedNumbers {
 /// 8. A life that follows another one opens with a *resume window*, in which the clients bring back what the life before knew:
 ///    producers offer their capsules again, with the versions of then, and consumers claim their leases. What is claimed is kept
 ///    for its capsule; what was there before does not end before the window does, since others may still claim it.
-/// 8. A capsule that is published `once` replaces nothing and is not attached but *taken*, the oldest of its name first. It is queued, then
+/// 9. A capsule that is published `once` replaces nothing and is not attached but *taken*, the oldest of its name first. It is queued, then
 ///    granted to one taker, then taken by its confirm: retired, with that one lease. A granted one whose lease ends without a confirm is
 ///    queued again, at most `kMaxDeliveries` times in all. Under one name lives either kind of capsule, never both.
 ///
@@ -380,41 +382,74 @@ class Registry {
             owed_end;  ///< linked: all is shown, but what is still to come back is not there; the window's end brings SNAPSHOT_END
     };
 
-    /// What a name needs to order its capsules. In its name's `live` while it can be attached, or taken.
-    struct Versioned : boost::intrusive::set_base_hook<boost::intrusive::optimize_size<true>> {
+    /// What a name needs to order its capsules.
+    struct Versioned {
+        using SetHook = boost::intrusive::set_member_hook<boost::intrusive::optimize_size<true>>;
         std::uint64_t version = 0;
-        [[nodiscard]] bool is_live() const noexcept { return is_linked(); }
-        friend bool operator<(const Versioned& a, const Versioned& b) noexcept { return a.version < b.version; }
+        SetHook in_versions;
+        SetHook in_live;
+        [[nodiscard]] bool is_live() const noexcept { return in_live.is_linked(); }
+
+        struct VersionOf {
+            using type = std::uint64_t;
+            type operator()(const Versioned& versioned) const noexcept { return versioned.version; }
+        };
+        template <SetHook Versioned::* hook>
+        using Set = boost::intrusive::set<Versioned, boost::intrusive::member_hook<Versioned, SetHook, hook>,
+                                          boost::intrusive::key_of_value<VersionOf>,
+                                          boost::intrusive::constant_time_size<false>>;
     };
 
     /// A capsule's name and all its versions. Capsules without a name share the one under "".
     struct Name {
         std::uint32_t owner = 0;
-        bool once = false;                      ///< it is a queue; of "": unused
-        bool is_of_before = false;              ///< something of a former life has come back under it; of "": unused
-        boost::intrusive::set<Versioned> live;  ///< what can be attached, or taken; oldest first
-        std::map<std::uint64_t, Capsule*> versions;
+        std::uint32_t live_size : 30 = 0;
+        std::uint32_t once : 1 = 0;                ///< it is a queue; of "": unused
+        std::uint32_t is_of_before : 1 = 0;        ///< something of a former life has come back under it; of "": unused
+        Versioned::Set<&Versioned::in_live> live;  ///< what can be attached, or taken; oldest first
+        Versioned::Set<&Versioned::in_versions> versions;  ///< all of them
     };
     using Names = std::map<std::string, Name, std::less<>>;
 
+    /// Of a capsule that waits for its group's commit.
+    struct Staged {
+        Group* group = nullptr;
+        std::string wanted_name;
+    };
+
+    /// There may be hundreds of thousands of them: what few need is behind a pointer.
     struct Capsule : Versioned {
         wire::CapsuleId id;
-        /// While it is staged: where. It has no name and no version then; which it wants, its publication says.
-        Group* group = nullptr;
+        std::int32_t pid = 0;
+        std::unique_ptr<const Staged> staged;  ///< null: it has a name and a version
         Names::iterator name;
         wire::Access access;
-        std::int32_t pid = 0;
+        std::uint32_t retain = 1;  ///< versions of its name that can be attached, this one included
+        bool once = false;         ///< it is not attached but taken, by one
         bool retired = false;
+        bool of_before : 1 = false;   ///< it is of a former life, and the window's end has not dealt with it
+        bool lost_lease : 1 = false;  ///< some lease of it was lost: its memory is never to be written again
         std::uint8_t deliveries = 0;  ///< takes of it that ended without a confirm, and count
-        bool lost_lease = false;      ///< some lease of it was lost: its memory is never to be written again
         Session* producer = nullptr;  ///< null: its session has ended; it may also be ending, see live_producer()
         std::uint64_t open_leases = 0;
-        wire::Publish published;  ///< its name is left empty once the capsule has one, taken_by says who took it by now
+        Content<Segment> content;
+        std::uint64_t digest = 0;  ///< of the publish that made it, to know it again
         std::uint64_t buffer_bytes = 0;
-        std::vector<Segment*> segments;  ///< in the order of those published
-        Hook in_session;                 ///< of its producer's capsules, or of its group's
-        Hook of_before;                  ///< linked: it is of a former life, and the window's end has not dealt with it
+        std::unique_ptr<const wire::LeaseId> taken_by;  ///< of one that is taken
+        Shelves<Capsule>::Standings standings;
+        Hook in_session;                           ///< of its producer's capsules, or of its group's
         ListOf<Lease, &Lease::in_capsule> leases;  ///< whose holders need to be told if the producer is lost
+
+        [[nodiscard]] std::pair<std::string_view, std::uint64_t> place() const noexcept {
+            return {name->first, version};
+        }
+        [[nodiscard]] bool is_taken_by(const wire::LeaseId& lease) const noexcept {
+            return taken_by != nullptr && *taken_by == lease;
+        }
+        /// Whether nobody can ever change a byte of it; so it is where there is no byte.
+        [[nodiscard]] bool is_immutable() const noexcept;
+        /// Whether some of it is memory that has no seals: whoever has its descriptor may write to it.
+        [[nodiscard]] bool is_unsealed() const noexcept;
     };
 
     /// Capsules that become visible together, or never.
@@ -495,17 +530,19 @@ class Registry {
     [[nodiscard]] static hurray::Result<void> check_memory(const Capsule& capsule, const wire::Attach& attach);
     static bool is_reusable(const Capsule& capsule) noexcept;
     Found find(const Session& session, const wire::Attach& attach);
-    static Capsule* find_live(const Session& session, const Name& name, const wire::Attach& attach);
+    static Capsule* find_live(const Session& session, Name& name, const wire::Attach& attach);
     [[nodiscard]] hurray::Result<void> check_name(const Session& producer, const std::string& name) const;
     [[nodiscard]] hurray::Result<wire::Access> access_for(const Session& producer, const wire::Publish& publish) const;
     static void drop_brought(const Publication& publication, Outbox& out);
     static void refuse_publish(const Session& producer, std::uint64_t request_id, const Publication& publication,
                                hurray::Error error, Outbox& out);
     static bool is_repeated(const Session& producer, const wire::Publish& publish, const Capsule& capsule);
-    Capsule& add(Session& producer, Publication publication, const wire::Access& access, Outbox& out);
-    std::size_t make_visible(Capsule& capsule, Outbox& out);
-    void put_on_shelf(Capsule& capsule, std::uint64_t version);
+    Capsule& add(Session& producer, const Publication& publication, const wire::Access& access, Outbox& out);
+    std::size_t make_visible(Capsule& capsule, const std::string& name, Outbox& out);
+    void put_on_shelf(Capsule& capsule, const std::string& name, std::uint64_t version);
     std::size_t make_live(Capsule& capsule, Outbox& out);
+    void add_live(Capsule& capsule);
+    void remove_live(Capsule& capsule);
     std::size_t retire_surplus(Name& name, Outbox& out);
     [[nodiscard]] hurray::Result<void> check_kind(const std::string& name, bool once, std::string field) const;
     static hurray::Error refuse_kind(const wire::Attach& attach);
@@ -516,6 +553,7 @@ class Registry {
     bool confirm_claimed(Session& consumer, std::uint64_t lease, Capsule& capsule, Outbox& out);
     void serve_take(Waiter& waiter, Outbox& out);
     void offer_again(Session& producer, std::uint64_t request_id, Publication publication, Outbox& out);
+    static std::uint64_t displaced_below(const Name& name) noexcept;
     [[nodiscard]] std::uint64_t retired_below(const std::string& name) const;
     void note_retired_below(const std::string& name, std::uint64_t version);
     [[nodiscard]] bool is_past(std::uint64_t version) const noexcept;
@@ -537,8 +575,8 @@ class Registry {
         return {holder.identity.uid, holder.shown_hash, lease};
     }
     [[nodiscard]] hurray::Result<Group*> group_for(Session& producer, const wire::Publish& publish);
-    void stage(Capsule& capsule, Group& group);
-    void unstage(Capsule& capsule);
+    void stage(Capsule& capsule, Group& group, const std::string& name);
+    std::string unstage(Capsule& capsule);
     void begin(Session& producer, std::uint64_t request_id, std::uint64_t number, Outbox& out);
     void commit(Session& producer, std::uint64_t request_id, Group& group, Outbox& out);
     void abort(Session& producer, std::uint64_t request_id, Group& group, Outbox& out);
@@ -571,10 +609,13 @@ class Registry {
     void list_holders(std::uint32_t uid, wire::StatusReply& reply) const;
     [[nodiscard]] static std::uint64_t cost_of(const Session& session) noexcept;
     [[nodiscard]] static std::uint64_t cost_of(const wire::Publish& publish) noexcept;
+    [[nodiscard]] static std::uint64_t cost_of(const Capsule& capsule) noexcept;
+    [[nodiscard]] static std::uint64_t cost_of_capsule(std::string_view descriptor, std::size_t segments,
+                                                       std::size_t placements, bool once) noexcept;
     [[nodiscard]] static std::uint64_t cost_of(const wire::Attach& attach) noexcept;
     [[nodiscard]] static std::uint64_t cost_of(const wire::Watched& kept_back) noexcept;
     [[nodiscard]] static std::uint64_t cost_of_name(const std::string& name) noexcept;
-    [[nodiscard]] static std::uint64_t cost_of_staged_name(const std::string& name) noexcept;
+    [[nodiscard]] static std::uint64_t cost_of_staging(const std::string& name) noexcept;
     [[nodiscard]] static std::uint64_t cost_of_watch(const std::string& pattern) noexcept;
     [[nodiscard]] static std::uint64_t cost_of_lease(bool once) noexcept;
     [[nodiscard]] static std::uint64_t cost_of_segment() noexcept;
@@ -585,7 +626,7 @@ class Registry {
     void forget_segment(Session& session, std::map<std::uint64_t, Segment*>::iterator segment, Outbox& out);
     void drop_if_unused(Segment& segment, Outbox& out);
     void list_writing(std::uint32_t uid, std::uint64_t now_ms, wire::StatusReply& reply) const;
-    void retire(Capsule& capsule) noexcept;
+    void retire(Capsule& capsule);
     void end_if_unused(Capsule& capsule, Outbox& out);
     void end(Capsule& capsule, Outbox& out);
     void announce(wire::Watched::What what, const Capsule& capsule);
@@ -630,13 +671,13 @@ class Registry {
     /// it may add, staging included, so there are never more than two for each capsule that was staged, or retained, at one time.
     std::deque<Announcement> announcements_;
     ListOf<Watch, &Watch::owed_end> owed_ends_;
-    ListOf<Capsule, &Capsule::of_before> capsules_of_before_;
+    std::deque<wire::CapsuleId> capsules_of_before_;
     std::unordered_map<wire::CapsuleId, Claims, CapsuleIdHash> claims_;
     std::unordered_map<std::uint64_t, Answer> answers_;
     std::uint64_t last_answer_ = 0;
     ListOf<Waiter, &Waiter::of_window> takes_of_window_;  // in the order in which they came
-    /// While the window is open: the version of each name below which this life has retired all or would have, and the highest such one
-    /// of the names that found no room.
+    /// While the window is open, of names that have lost what could be attached: the version below which this life has retired all or
+    /// would have, and the highest such one of the names that found no room. See displaced_below().
     std::unordered_map<std::string, std::uint64_t, NameHash> retired_below_;
     std::uint64_t retired_below_of_all_ = 0;
     std::map<std::uint32_t, Totals> uses_;

@@ -46,11 +46,11 @@ void Registry::check_consistency() const {
             HURRAY_CHECK(session.used_leases.contains(lease_number));
             HURRAY_CHECK(sees(session, *lease.capsule));
             HURRAY_CHECK(lease.in_session.is_linked());
-            cost += cost_of_lease(lease.capsule->published.once);
+            cost += cost_of_lease(lease.capsule->once);
             HURRAY_CHECK(lease.in_capsule.is_linked() == (lease.capsule->producer != nullptr));
-            HURRAY_CHECK(lease.grant == 0 || (lease.capsule->published.once && !lease.capsule->is_live()));
-            HURRAY_CHECK(!lease.capsule->published.once || lease.grant != 0 ||
-                         lease.capsule->published.taken_by == lease_id(session, lease_number));
+            HURRAY_CHECK(lease.grant == 0 || (lease.capsule->once && !lease.capsule->is_live()));
+            HURRAY_CHECK(!lease.capsule->once || lease.grant != 0 ||
+                         lease.capsule->is_taken_by(lease_id(session, lease_number)));
         }
         for (const auto& [request_id, lease] : session.grants) {
             HURRAY_CHECK(lease->holder == &session && lease->grant == request_id);
@@ -98,9 +98,9 @@ void Registry::check_consistency() const {
         }
         HURRAY_CHECK(session.snapshots == snapshots);
         for (const Capsule& capsule : session.capsules) {
-            HURRAY_CHECK(capsule.producer == &session && capsule.group == nullptr);
+            HURRAY_CHECK(capsule.producer == &session && capsule.staged == nullptr);
             ++capsules;
-            cost += cost_of(capsule.published);
+            cost += cost_of(capsule);
         }
 
         HURRAY_CHECK(session.groups.size() <= wire::kMaxOpenGroups);
@@ -110,14 +110,13 @@ void Registry::check_consistency() const {
             std::size_t named = 0;
             std::size_t queued = 0;
             for (const Capsule& member : group.members) {
-                HURRAY_CHECK(member.producer == &session && member.group == &group);
-                const std::string& name = member.published.name;
+                HURRAY_CHECK(member.producer == &session && member.staged != nullptr && member.staged->group == &group);
+                const std::string& name = member.staged->wanted_name;
                 ++capsules;
-                cost += cost_of(member.published) + cost_of_staged_name(name);
-                named += name.empty() || member.published.once ? 0 : 1;
-                queued += name.empty() || !member.published.once ? 0 : 1;
-                HURRAY_CHECK(name.empty() ||
-                             (member.published.once ? group.queues.contains(name) : group.names.contains(name)));
+                cost += cost_of(member) + cost_of_staging(name);
+                named += name.empty() || member.once ? 0 : 1;
+                queued += name.empty() || !member.once ? 0 : 1;
+                HURRAY_CHECK(name.empty() || (member.once ? group.queues.contains(name) : group.names.contains(name)));
             }
             for (const auto& [name, members] : group.queues) {
                 HURRAY_CHECK(members != 0);
@@ -169,38 +168,34 @@ void Registry::check_consistency() const {
         HURRAY_CHECK(capsule.id == id && capsule.version < next_version_);
         Totals& use = uses[id.uid];
         ++use.capsules;
-        use.kept_bytes += capsule.producer == nullptr ? cost_of(capsule.published) : 0;
-        HURRAY_CHECK(capsule.segments.size() == capsule.published.segments.size());
-        for (std::size_t i = 0; i < capsule.segments.size(); ++i) {
-            const Segment& segment = *capsule.segments[i];
-            const wire::Segment& said = capsule.published.segments[i];
-            HURRAY_CHECK(segment.uid == id.uid && segment.size == said.size && segment.memory == said.memory);
-            HURRAY_CHECK(segment.access == capsule.access);
-            ++capsules_in[segment.number.value];
+        use.kept_bytes += capsule.producer == nullptr ? cost_of(capsule) : 0;
+        for (const Segment* segment : capsule.content.segments()) {
+            HURRAY_CHECK(segment->uid == id.uid && segment->access == capsule.access);
+            ++capsules_in[segment->number.value];
         }
-        if (capsule.group != nullptr) {
+        HURRAY_CHECK(capsule.once || capsule.taken_by == nullptr);
+        if (capsule.staged != nullptr) {
             ++use.staged;
             HURRAY_CHECK(capsule.version == 0 && capsule.open_leases == 0 && !capsule.retired && !capsule.is_live());
             continue;
         }
-        const auto places_of = shelves_.places_of({capsule.name->first, capsule.version}, capsule);
+        const auto places_of = shelves_.places_of(capsule);
         HURRAY_CHECK(places_of.has_value());
         places += *places_of;
         const auto version = capsule.name->second.versions.find(capsule.version);
-        HURRAY_CHECK(version != capsule.name->second.versions.end() && version->second == &capsule);
+        HURRAY_CHECK(version != capsule.name->second.versions.end() && &*version == &capsule);
         // Whose producer is lost has told its holders, and has no list of them any more.
         HURRAY_CHECK(capsule.leases.size() == (capsule.producer != nullptr ? capsule.open_leases : 0));
         held += capsule.open_leases;
-        HURRAY_CHECK(!capsule.of_before.is_linked() || is_window_open());
-        HURRAY_CHECK(!capsule.retired || capsule.open_leases != 0 ||
-                     capsule.of_before.is_linked());  // else it has ended
+        HURRAY_CHECK(!capsule.of_before || is_window_open());
+        HURRAY_CHECK(!capsule.retired || capsule.open_leases != 0 || capsule.of_before);  // else it has ended
         HURRAY_CHECK(capsule.producer != nullptr || capsule.retired);
         // What is published once has one lease at most; while it is granted it is neither live nor retired.
-        const bool is_granted = capsule.published.once && !capsule.retired && capsule.open_leases != 0;
+        const bool is_granted = capsule.once && !capsule.retired && capsule.open_leases != 0;
         HURRAY_CHECK(capsule.is_live() == (!capsule.retired && !is_granted));
-        HURRAY_CHECK(!capsule.published.once || capsule.open_leases <= 1);
-        HURRAY_CHECK(capsule.name->first.empty() || capsule.name->second.once == capsule.published.once);
-        use.queued += capsule.published.once && capsule.is_live() ? 1 : 0;
+        HURRAY_CHECK(!capsule.once || capsule.open_leases <= 1);
+        HURRAY_CHECK(capsule.name->first.empty() || capsule.name->second.once == capsule.once);
+        use.queued += capsule.once && capsule.is_live() ? 1 : 0;
     }
     HURRAY_CHECK(held == leases && places == shelves_.places());
 
@@ -229,9 +224,9 @@ void Registry::check_consistency() const {
 
     std::size_t versions = 0;
     for (const auto& [text, name] : names_) {
-        HURRAY_CHECK(!name.versions.empty());
+        HURRAY_CHECK(!name.versions.empty() && name.live.size() == name.live_size);
         versions += name.versions.size();
-        HURRAY_CHECK(name.once || text.empty() || name.live.size() <= wire::kMaxRetain);
+        HURRAY_CHECK(name.once || text.empty() || name.live_size <= wire::kMaxRetain);
         if (!text.empty()) {
             ++uses[name.owner].names;
             uses[name.owner].kept_bytes += cost_of_name(text);

@@ -193,8 +193,7 @@ hurray::Result<void> Registry::admit_capsule(const Session& producer, const wire
             std::count_if(publish.segments.begin(), publish.segments.end(),
                           [&](const wire::Segment& segment) { return !producer.segments.contains(segment.number); });
         std::uint64_t cost = cost_of(publish) + static_cast<std::uint64_t>(fresh) * cost_of_segment();
-        cost +=
-            publish.group != 0 ? cost_of_staged_name(publish.name) : (names_afresh ? cost_of_name(publish.name) : 0);
+        cost += publish.group != 0 ? cost_of_staging(publish.name) : (names_afresh ? cost_of_name(publish.name) : 0);
         admitted = admit(producer, Quota::DaemonBytes, cost);
     }
     return admitted;
@@ -267,22 +266,30 @@ std::uint64_t Registry::cost_of(const Session& session) noexcept {
                tree_node<std::pair<const std::uint64_t, std::uint64_t>>();
 }
 
-/// A capsule, its name left out: with its places in the order of names and versions.
+/// A capsule, its name left out. Equal descriptors are kept once, but each is counted with each capsule: whose it would be else?
+std::uint64_t Registry::cost_of_capsule(std::string_view descriptor, std::size_t segments, std::size_t placements,
+                                        bool once) noexcept {
+    return hash_node<std::pair<const wire::CapsuleId, Capsule>>() + hash_node<std::pair<std::string, std::size_t>>() +
+           text(descriptor) + block(segments * sizeof(Segment*) + placements * sizeof(wire::Placement)) +
+           (once ? block(sizeof(wire::LeaseId)) : 0);
+}
+
 std::uint64_t Registry::cost_of(const wire::Publish& publish) noexcept {
-    return hash_node<std::pair<const wire::CapsuleId, Capsule>>() + text(publish.descriptor) +
-           block(publish.segments.size() * sizeof(wire::Segment)) +
-           block(publish.placements.size() * sizeof(wire::Placement)) +
-           block(publish.segments.size() * sizeof(Segment*)) + 2 * tree_node<Shelves<Capsule>::Entry>() +
-           tree_node<std::pair<const std::uint64_t, Capsule*>>();
+    return cost_of_capsule(publish.descriptor, publish.segments.size(), publish.placements.size(), publish.once);
+}
+
+std::uint64_t Registry::cost_of(const Capsule& capsule) noexcept {
+    const auto& content = capsule.content;
+    return cost_of_capsule(content.descriptor(), content.segments().size(), content.placements().size(), capsule.once);
 }
 
 std::uint64_t Registry::cost_of_name(const std::string& name) noexcept {
     return name.empty() ? 0 : tree_node<Names::value_type>() + text(name);
 }
 
-/// One that a member of a group wants: as much as it will be, and where the group keeps it.
-std::uint64_t Registry::cost_of_staged_name(const std::string& name) noexcept {
-    return cost_of_name(name) + text(name);
+/// That a capsule is a member of a group: with the name that it wants, which is as much as it will be, and where the group keeps it.
+std::uint64_t Registry::cost_of_staging(const std::string& name) noexcept {
+    return block(sizeof(Staged)) + cost_of_name(name) + text(name);
 }
 
 /// An attach that waits: with what finds it by its lease, its time, its name or id.
