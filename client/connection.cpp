@@ -6,6 +6,7 @@
 #include <cstring>
 #include <new>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include <fcntl.h>
@@ -30,6 +31,8 @@ namespace {
 
 /// Packets that are read at a time, before what they set off is run.
 constexpr std::size_t kBurst = 32;
+/// How often a socket is looked at that can't be polled.
+constexpr std::chrono::milliseconds kBlindPause{1};
 /// The id of each connection's first request.
 constexpr std::uint64_t kHelloRequest = 1;
 
@@ -682,6 +685,12 @@ bool Connection::read_until_done(Lock& lock, const Wait& wait) {
         lock.unlock();
         const int ready = ::poll(fds, 2, -1);
         const bool signalled = ready < 0 && errno == EINTR;
+        if (ready < 0 && !signalled) {
+            // RLIMIT_NOFILE is below two, with which poll() refuses two. So it is looked at now and then.
+            std::this_thread::sleep_for(kBlindPause);
+            fds[0].revents = events;
+            fds[1].revents = POLLIN;
+        }
         lock.lock();
         if (signalled) {
             return false;
@@ -776,6 +785,7 @@ void Connection::read_packets(Lock& lock, std::size_t most) {
                     break;
                 case Kind::Packet:
                     handle(lock, reader_.bytes(i), (*burst)[i]);
+                    (*burst)[i].fds.clear();  // those that nobody took: the reader would keep them until it reads again
             }
         }
     } catch (const std::bad_alloc&) {
@@ -1047,7 +1057,9 @@ Result<std::size_t> Connection::dispatch(Deadline deadline) {
 }
 
 bool Connection::outlived_and_idle([[maybe_unused]] Lock& held) const {
-    return outlives_client_ && (end_ || (open_leases_ == 0 && releases_.empty() && outgoing_.empty()));
+    // What was given up and may be granted all the same is waited for: it is to be released, not lost.
+    return outlives_client_ &&
+           (end_ || (open_leases_ == 0 && releases_.empty() && outgoing_.empty() && abandoned_.empty()));
 }
 
 void Connection::run_background_pump() {

@@ -271,13 +271,24 @@ Result<SegmentPool::Segment> SegmentPool::reserve_and_make(SegmentBooks& books, 
         return fail(reserved.error());
     }
     segment->reserved_in = *reserved;
-    auto memory =
-        WritableSegment::create(size, kind == wire::Memory::Immutable ? Purpose::WrittenOnce : Purpose::Reuse);
-    if (!memory) {
+    const auto make_memory = [&]() -> Result<void> {
+        auto memory =
+            WritableSegment::create(size, kind == wire::Memory::Immutable ? Purpose::WrittenOnce : Purpose::Reuse);
+        if (!memory) {
+            return fail(std::move(memory.error()));
+        }
+        segment->memory = std::move(*memory);
+        return {};
+    };
+    try {
+        if (auto made = make_memory(); !made) {
+            books.unreserve(segment->reservation);
+            return fail(std::move(made.error()));
+        }
+    } catch (const std::bad_alloc&) {
         books.unreserve(segment->reservation);
-        return fail(std::move(memory.error()));
+        throw;
     }
-    segment->memory = std::move(*memory);
     return segment;
 }
 

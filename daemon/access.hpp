@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "proto/wire/messages.hpp"
@@ -23,6 +24,8 @@ struct Identity {
     bool resumes = false;
     /// It was connected to this life before, and cut off: it may repeat what it confirmed of leases of the life before.
     bool was_cut_off = false;
+    /// What it calls itself; for people of its own user.
+    std::string label = {};
 };
 
 /// What a mode grants, in each of its digits.

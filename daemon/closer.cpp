@@ -210,8 +210,8 @@ void Closer::close_socket(std::uint32_t user, UniqueFd socket) {
     enqueue(user, {std::move(fds), {}, 0});
 }
 
-void Closer::close_memory(UniqueFd fd, std::uint64_t bytes) {
-    if (bytes <= kSmallBytes) {
+void Closer::close_memory(UniqueFd fd, std::uint64_t bytes, bool is_one_of_many) {
+    if (bytes <= kSmallBytes && !is_one_of_many) {
         return;  // closed here
     }
     std::vector<UniqueFd> fds;

@@ -41,8 +41,8 @@ class Closer {
     /// Ends a connection of `user`: here and now if nothing is left in its queue that it brought descriptors with.
     void close_socket(std::uint32_t user, hurray::UniqueFd socket);
 
-    /// Closes a sealed memfd of `bytes` bytes: here and now if it is small.
-    void close_memory(hurray::UniqueFd fd, std::uint64_t bytes);
+    /// Closes a sealed memfd of `bytes` bytes: here and now if it is small, and not one of many.
+    void close_memory(hurray::UniqueFd fd, std::uint64_t bytes, bool is_one_of_many = false);
 
     /// Descriptors that are not closed yet, all of them and those of one user.
     [[nodiscard]] std::size_t pending() const noexcept;

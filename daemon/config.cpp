@@ -116,6 +116,7 @@ bool set_log_level(Draft& draft, const Value& value) {
 }
 
 constexpr std::int64_t kLeastBytes = 4096;
+constexpr std::uint64_t kLeastDaemonBytes = 65536;
 constexpr std::int64_t kLongestWindow = 3600;
 constexpr std::uint64_t kMostOfAnything = 1'000'000'000;
 
@@ -151,12 +152,18 @@ bool set_descriptors(Draft& draft, const Value& value) {
     return set_count(draft.descriptors, value, kLeastDescriptors);
 }
 
-bool set_clients(Draft& draft, const Value& value) { return set_count(draft.limits.of_user.clients, value, 1); }
+using Limits = Quotas::Limits;
 
-bool set_waiting(Draft& draft, const Value& value) { return set_count(draft.limits.of_user.waiting, value, 1); }
+/// A quota of so many things, of which everybody has some.
+template <std::uint64_t Limits::* quota>
+bool set_quota(Draft& draft, const Value& value) {
+    return set_count(draft.limits.quotas.*quota, value, 1);
+}
 
-bool set_reservations(Draft& draft, const Value& value) {
-    return set_count(draft.limits.of_user.reservations, value, 1);
+/// One that there may be none of: 0.
+template <std::uint64_t Limits::* quota>
+bool set_optional_quota(Draft& draft, const Value& value) {
+    return set_count(draft.limits.quotas.*quota, value, 0);
 }
 
 /// A number of bytes; 0: no limit. Less than a page holds nothing.
@@ -169,9 +176,27 @@ bool set_bytes(std::uint64_t& into, const Value& value) {
     return true;
 }
 
-bool set_user_bytes(Draft& draft, const Value& value) { return set_bytes(draft.limits.of_user.bytes, value); }
+template <std::uint64_t Limits::* quota>
+bool set_byte_quota(Draft& draft, const Value& value) {
+    return set_bytes(draft.limits.quotas.*quota, value);
+}
 
-bool set_all_bytes(Draft& draft, const Value& value) { return set_bytes(draft.limits.of_user.all_bytes, value); }
+/// What hurrayd spends on a client that does nothing is more than a page, so a quota of it begins at 64 KiB.
+template <std::uint64_t Limits::* quota>
+bool set_daemon_byte_quota(Draft& draft, const Value& value) {
+    std::uint64_t bytes = 0;
+    if (!set_bytes(bytes, value) || (bytes != 0 && bytes < kLeastDaemonBytes)) {
+        return false;
+    }
+    draft.limits.quotas.*quota = bytes;
+    return true;
+}
+
+bool set_request_rate(Draft& draft, const Value& value) {
+    return set_count(draft.limits.requests.per_second, value, 0);
+}
+
+bool set_request_burst(Draft& draft, const Value& value) { return set_count(draft.limits.requests.burst, value, 1); }
 
 bool set_unread_descriptors(Draft& draft, const Value& value) {
     return set_count(draft.limits.unread_descriptors, value, hurray::wire::kMaxPacketFds);
@@ -216,14 +241,44 @@ constexpr auto kKeys = std::to_array<Key>({
      set_log_level},
     {"limits.descriptors", "0", "count", "most file descriptors to have open; 0: all that the system allows",
      "0, or 300 to 1000000000", set_descriptors},
-    {"quota.user.clients", "256", "count", "most connections of a user", "1 to 1000000000", set_clients},
-    {"quota.user.waiting", "1024", "count", "most attaches of a user that wait", "1 to 1000000000", set_waiting},
+    {"quota.user.clients", "256", "count", "most connections of a user", "1 to 1000000000",
+     set_quota<&Limits::clients>},
+    {"quota.user.capsules", "1000000", "count", "most capsules of a user", "1 to 1000000000",
+     set_quota<&Limits::capsules>},
+    {"quota.user.names", "1000000", "count", "most names that a user was the first to publish under", "1 to 1000000000",
+     set_quota<&Limits::names>},
+    {"quota.user.leases", "1000000", "count", "most leases of a user", "1 to 1000000000", set_quota<&Limits::leases>},
+    {"quota.user.waiting", "1024", "count", "most attaches of a user that wait", "1 to 1000000000",
+     set_quota<&Limits::waiting>},
+    {"quota.user.watches", "4096", "count", "most watches of a user", "1 to 1000000000", set_quota<&Limits::watches>},
     {"quota.user.reservations", "16384", "count", "most segments of a user that are reserved and not published yet",
-     "1 to 1000000000", set_reservations},
+     "1 to 1000000000", set_quota<&Limits::reservations>},
+    {"quota.user.descriptors", "0", "count", "most segments of a user that a descriptor is kept of; 0: no limit",
+     "0 to 1000000000", set_optional_quota<&Limits::descriptors>},
     {"quota.user.bytes", "0", "bytes", "most shared memory of a user, reserved or kept; 0: no limit",
-     "0, or 4096 or more", set_user_bytes},
+     "0, or 4096 or more", set_byte_quota<&Limits::bytes>},
+    {"quota.user.daemon_bytes", "1073741824", "bytes",
+     "most memory that hurrayd itself spends on a user: on capsules, names, leases, packets that wait; 0: no limit",
+     "0, or 65536 or more", set_daemon_byte_quota<&Limits::daemon_bytes>},
+    {"quota.client.capsules", "0", "count", "the same as quota.user.capsules, of one connection; 0: only its user's",
+     "0 to 1000000000", set_optional_quota<&Limits::client_capsules>},
+    {"quota.client.leases", "0", "count", "as quota.user.leases, of one connection", "0 to 1000000000",
+     set_optional_quota<&Limits::client_leases>},
+    {"quota.client.waiting", "0", "count", "as quota.user.waiting, of one connection", "0 to 1000000000",
+     set_optional_quota<&Limits::client_waiting>},
+    {"quota.client.watches", "0", "count", "as quota.user.watches, of one connection", "0 to 1000000000",
+     set_optional_quota<&Limits::client_watches>},
+    {"quota.client.bytes", "0", "bytes", "as quota.user.bytes, of one connection", "0, or 4096 or more",
+     set_byte_quota<&Limits::client_bytes>},
+    {"quota.client.daemon_bytes", "0", "bytes", "as quota.user.daemon_bytes, of one connection", "0, or 65536 or more",
+     set_daemon_byte_quota<&Limits::client_daemon_bytes>},
+    {"quota.client.request_rate", "0", "per second",
+     "requests of one connection that are read in a second; what comes beyond waits in its socket; 0: no limit",
+     "0 to 1000000000", set_request_rate},
+    {"quota.client.request_burst", "1024", "count", "requests of one connection that are read at once for all that",
+     "1 to 1000000000", set_request_burst},
     {"quota.bytes", "0", "bytes", "most shared memory of all users together, reserved or kept; 0: no limit",
-     "0, or 4096 or more", set_all_bytes},
+     "0, or 4096 or more", set_byte_quota<&Limits::all_bytes>},
     {"quota.user.unread_descriptors", "256", "count",
      "most file descriptors that a client may have been sent and not read", "253 to 1000000000",
      set_unread_descriptors},

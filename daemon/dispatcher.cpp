@@ -135,8 +135,9 @@ hurray::Result<void> Dispatcher::greet(Peer& peer, const wire::Request& request,
     }
     const PeerCredentials& who = peer.credentials;
     const auto opened = registry_.open_session(
-        peer.number, {who.uid, who.gid, who.pid, who.uid == 0, hello.session, std::move(peer.credentials.groups),
-                      hello.last_instance && *hello.last_instance != instance_, hello.last_instance == instance_});
+        peer.number,
+        {who.uid, who.gid, who.pid, who.uid == 0, hello.session, std::move(peer.credentials.groups),
+         hello.last_instance && *hello.last_instance != instance_, hello.last_instance == instance_, peer.label});
     if (!opened) {
         return last_words(peer, request.request_id, opened.error(), out);
     }

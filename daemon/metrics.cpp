@@ -20,9 +20,15 @@ using enum Exposition::Type;
 constexpr std::array kExpectedErrors = {Errc::NotFound,        Errc::AlreadyExists, Errc::TimedOut, Errc::NotPermitted,
                                         Errc::OverQuota,       Errc::Limit,         Errc::Protocol, Errc::Unsupported,
                                         Errc::InvalidArgument, Errc::Closed};
-constexpr auto kExpectedLimits = std::to_array<std::string_view>(
-    {"limits.descriptors", "quota.user.clients", "quota.user.waiting", "quota.user.reservations", "quota.user.bytes",
-     "quota.bytes", "packet_bytes", "descriptor_bytes", "group_members", "open_groups", "retained_versions"});
+constexpr auto kExpectedLimits =
+    std::to_array<std::string_view>({"limits.descriptors",  "quota.user.clients",        "quota.user.capsules",
+                                     "quota.user.names",    "quota.user.leases",         "quota.user.waiting",
+                                     "quota.user.watches",  "quota.user.reservations",   "quota.user.descriptors",
+                                     "quota.user.bytes",    "quota.user.daemon_bytes",   "quota.client.capsules",
+                                     "quota.client.leases", "quota.client.waiting",      "quota.client.watches",
+                                     "quota.client.bytes",  "quota.client.daemon_bytes", "quota.bytes",
+                                     "packet_bytes",        "descriptor_bytes",          "group_members",
+                                     "open_groups",         "retained_versions"});
 
 void append_number(std::string& text, auto number) {
     std::array<char, 32> digits{};
@@ -117,6 +123,8 @@ std::string expose(const Metrics& metrics) {
     one("hurray_watches", Gauge, "Watches of names.", totals.watches);
     one("hurray_segment_descriptors", Gauge, "File descriptors of segments that are kept for producers and capsules.",
         totals.descriptors);
+    one("hurray_kept_bytes", Gauge, "Memory that hurrayd spends on clients and all that it keeps for them.",
+        totals.kept_bytes + totals.queued_bytes);
     one("hurray_queued_packets", Gauge, "Packets that wait until clients have read earlier ones.",
         metrics.queued_packets);
     one("hurray_queued_bytes", Gauge, "Bytes of the packets that wait.", metrics.queued_bytes);
@@ -154,6 +162,9 @@ std::string expose(const Metrics& metrics) {
                "Connections that ended: left by the client or its death, or cut by hurrayd for a fault.");
     out.sample(traffic.left, {{"how", "left"}});
     out.sample(traffic.cut, {{"how", "cut"}});
+
+    one("hurray_throttled_total", Counter, "Times that a client's requests waited for quota.client.request_rate.",
+        traffic.throttled);
 
     one("hurray_capsules_published_total", Counter, "Capsules that were published.", history.published);
     one("hurray_leases_opened_total", Counter, "Leases that were opened.", history.leases_opened);

@@ -24,6 +24,7 @@ struct Traffic {
     std::uint64_t turned_away = 0;  ///< told at once that there is no room
     std::uint64_t left = 0;         ///< connections that the client ended, or its death
     std::uint64_t cut = 0;          ///< by the daemon, for a fault of the client's
+    std::uint64_t throttled = 0;    ///< times that a client had to wait until more of its requests were read
 
     void count(const hurray::Error& error);
 };

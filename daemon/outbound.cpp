@@ -30,6 +30,12 @@ int unread_bytes(int socket) noexcept {
 
 /// How far behind a packet others are looked for that go with it: what a burst sets off, a few times over.
 constexpr std::size_t kLookAhead = 128;
+/// Segments that a step lets go and that are closed on the spot, if they are small: it takes some ten microseconds each.
+constexpr std::size_t kFewDropped = 16;
+/// What is kept of a segment that a session was sent: here, and that the session has it where the segment is.
+constexpr std::size_t kKeptSegment = 64;
+/// A packet that waits, beside its bytes.
+constexpr std::size_t kKeptPacket = 128;
 
 bool may_step_aside(const wire::Packet& packet) noexcept {
     return std::holds_alternative<wire::AttachReply>(packet.message) ||
@@ -100,7 +106,7 @@ void Outbound::deliver(Outbox& out) {
         forget_kept(forgotten->session, forgotten->segment);
     }
     for (const SegmentNumber segment : out.dropped) {
-        let_go(segment);
+        let_go(segment, out.dropped.size() > kFewDropped);
     }
     out.clear();
     flush_all();  // a session that broke may have been waited for
@@ -185,25 +191,44 @@ void Outbound::leave_out_kept(const Peer& peer, wire::Packet& packet, std::span<
 
 /// The descriptor of `segment` is in the peer's socket.
 void Outbound::note_sent(SessionNumber session, Peer& peer, SegmentNumber segment) {
-    if (peer.keeps_segments && peer.kept.size() < limits_.kept_segments && peer.kept.insert(segment.value).second) {
-        segments_.sent_to(segment, session);
+    if (!peer.keeps_segments || peer.kept.contains(segment.value)) {
+        return;
     }
+    if (peer.kept.size() < limits_.kept_segments) {
+        peer.kept.insert(segment.value);
+        peer.gone.erase(segment.value);
+        segments_.sent_to(segment, session);
+        tell_kept(session, peer);
+    } else {
+        peer.gone.insert(segment.value);
+        with_gone_.insert(session);
+    }
+}
+
+/// Puts what is kept for it on its user's bill.
+void Outbound::tell_kept(SessionNumber session, const Peer& peer) {
+    listener_.keeps(session, peer.bytes + peer.aside_bytes + (peer.queue.size() + peer.aside.size()) * kKeptPacket +
+                                 peer.kept.size() * kKeptSegment);
 }
 
 void Outbound::forget_kept(SessionNumber session, SegmentNumber segment) {
     const auto found = peers_.find(session.value);
     if (found != peers_.end() && found->second.kept.erase(segment.value) != 0) {
         segments_.forgotten_by(segment, session);
+        tell_kept(session, found->second);
     }
 }
 
 /// Ends one use of `segment`. If it was the last, those who keep it are to be told.
-void Outbound::let_go(SegmentNumber segment) {
-    for (const SessionNumber session : segments_.drop(segment)) {
+void Outbound::let_go(SegmentNumber segment, bool is_one_of_many) {
+    for (const SessionNumber session : segments_.drop(segment, is_one_of_many)) {
         const auto found = peers_.find(session.value);
-        if (found != peers_.end() && found->second.kept.erase(segment.value) != 0 && !found->second.broken) {
-            found->second.gone.push_back(segment.value);
-            with_gone_.insert(session);
+        if (found != peers_.end() && found->second.kept.erase(segment.value) != 0) {
+            tell_kept(session, found->second);
+            if (!found->second.broken) {
+                found->second.gone.insert(segment.value);
+                with_gone_.insert(session);
+            }
         }
     }
 }
@@ -212,12 +237,11 @@ void Outbound::tell_gone() {
     Outbox out;
     for (const SessionNumber session : std::exchange(with_gone_, {})) {
         if (const auto found = peers_.find(session.value); found != peers_.end()) {
-            std::vector<std::uint64_t> gone = std::exchange(found->second.gone, {});
-            for (std::size_t first = 0; first < gone.size(); first += wire::kMaxSegmentNumbers) {
-                const std::size_t last = std::min(gone.size(), first + wire::kMaxSegmentNumbers);
-                out.send(session, 0,
-                         wire::SegmentsGone{{gone.begin() + static_cast<std::ptrdiff_t>(first),
-                                             gone.begin() + static_cast<std::ptrdiff_t>(last)}});
+            const std::set<std::uint64_t> gone = std::exchange(found->second.gone, {});
+            for (auto first = gone.begin(); first != gone.end();) {
+                const auto last = std::ranges::next(first, wire::kMaxSegmentNumbers, gone.end());
+                out.send(session, 0, wire::SegmentsGone{{first, last}});
+                first = last;
             }
         }
     }
@@ -385,7 +409,12 @@ void Outbound::enqueue(SessionNumber session, Peer& peer, const wire::Packet& pa
     }
     if (is_over(peer)) {
         owing_.insert(session);
+        if (listener_.is_user_full(session)) {
+            break_off(session, peer, "slow reader");
+            return;
+        }
     }
+    tell_kept(session, peer);
 }
 
 void Outbound::put_aside(Peer& peer, Entry entry) {
@@ -484,6 +513,7 @@ wire::Sent Outbound::send(SessionNumber session, Peer& peer, std::string_view by
             // Not the end of the session: what the peer had sent before it left is still to be read.
             clear(peer);
             peer.broken = true;
+            tell_kept(session, peer);
             wake_dependents(peer);
             break;
     }
@@ -583,6 +613,7 @@ void Outbound::flush(SessionNumber session) {
     }
     if (progress) {
         peer.stalled_since.reset();
+        tell_kept(session, peer);
         wake_dependents(peer);
     }
     if (is_over(peer)) {
@@ -612,8 +643,10 @@ void Outbound::cut_stalled(std::chrono::steady_clock::time_point now) {
             }
             continue;
         }
-        if (!peer.stalled_since) {
+        // Any change is taken for reading: who is sent more and reads nothing has a full socket before long.
+        if (const int unread = unread_bytes(peer.socket); !peer.stalled_since || unread != peer.stalled_bytes) {
             peer.stalled_since = now;
+            peer.stalled_bytes = unread;
         }
         if (now - *peer.stalled_since < limits_.patience) {
             continue;
@@ -622,7 +655,7 @@ void Outbound::cut_stalled(std::chrono::steady_clock::time_point now) {
         peer.full = false;
         set_refused(peer, false);
         flush(session);
-        if (!peer.broken && peer.stalled_since) {
+        if (!peer.broken && peer.stalled_since && unread_bytes(peer.socket) != 0) {
             break_off(session, peer, over ? "slow reader" : "holds others up");
         }
     }
@@ -679,6 +712,7 @@ void Outbound::clear(Peer& peer) {
 void Outbound::break_off(SessionNumber session, Peer& peer, std::string_view reason) {
     clear(peer);
     peer.broken = true;
+    tell_kept(session, peer);
     wake_dependents(peer);
     listener_.broken(session, reason);
 }

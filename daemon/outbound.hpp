@@ -39,8 +39,8 @@ namespace hurrayd {
 ///    sent yet. The order of neither matters to a client, and a consumer must not be held up as a whole by one producer
 ///    that sleeps.
 /// 2. Nobody waits for a session that is gone or broken.
-/// 3. Who reads nothing is cut, `patience` after it went over its limits or others began to wait for it. Who reads is
-///    not: what a session is kept from by another one is not charged to it. While grants wait since all have too many
+/// 3. Who reads nothing is cut, `patience` after it went over its limits or others began to wait for it; at once where its user costs
+///    too much. Who reads is not, nor who has read all that it was sent: what a session is kept from by another one is not charged to it. While grants wait since all have too many
 ///    descriptors unread, others wait for those who have them: whoever has the most goes first.
 ///
 /// Threads: one. Time comes in with `cut_stalled` alone.
@@ -58,7 +58,8 @@ class Outbound {
         /// Descriptors that a session may have unread, so that one that does not read leaves the others some of what the
         /// kernel allows the daemon's user. At least as many as one packet carries.
         std::size_t unread_fds = 256;
-        /// Segments that are remembered as sent to a session that keeps them. Beyond that their descriptors are sent again.
+        /// Segments that are remembered as sent to a session that keeps them. Of those beyond it is told that they are gone, so that it
+        /// keeps none of which it would never hear again; their descriptors are sent again.
         std::size_t kept_segments = 4096;
         /// Descriptors that all of them may have unread together: what the kernel allows is a limit for all processes of
         /// the daemon's user.
@@ -72,6 +73,10 @@ class Outbound {
         virtual void want_writable(SessionNumber session) = 0;
         /// Nothing more is sent to that session: it does not read, or its socket failed. End it, later.
         virtual void broken(SessionNumber session, std::string_view reason) = 0;
+        /// So many bytes are kept here for that session from now on.
+        virtual void keeps(SessionNumber session, std::size_t bytes) = 0;
+        /// Whether its user already costs as much as it may: then there is no patience with it.
+        [[nodiscard]] virtual bool is_user_full(SessionNumber session) const = 0;
 
       protected:
         ~Listener() = default;
@@ -146,10 +151,11 @@ class Outbound {
         int unread_bytes = 0;        ///< when last looked at by cut_hoarder()
         bool keeps_segments = false;
         std::unordered_set<std::uint64_t> kept;  ///< sent to it, and neither dropped by it nor gone
-        std::vector<std::uint64_t> gone;         ///< of those, what it is still to be told
+        std::set<std::uint64_t> gone;            ///< what it is still to be told
         std::chrono::steady_clock::time_point hoards_since;
         std::set<SessionNumber> dependents;  ///< have packets that wait for this session's
         std::optional<std::chrono::steady_clock::time_point> stalled_since;  ///< owing, and has read nothing since
+        int stalled_bytes = 0;                                               ///< unread then
     };
 
     [[nodiscard]] bool is_sent(const Place& place) const noexcept;
@@ -164,7 +170,8 @@ class Outbound {
     static void leave_out_kept(const Peer& peer, hurray::wire::Packet& packet, std::span<const std::uint64_t> before);
     void note_sent(SessionNumber session, Peer& peer, SegmentNumber segment);
     void forget_kept(SessionNumber session, SegmentNumber segment);
-    void let_go(SegmentNumber segment);
+    void let_go(SegmentNumber segment, bool is_one_of_many = false);
+    void tell_kept(SessionNumber session, const Peer& peer);
     hurray::wire::Sent send(SessionNumber session, Peer& peer, std::string_view bytes,
                             const std::vector<hurray::wire::Segment>* carried, const std::vector<SegmentNumber>& held);
     void enqueue(SessionNumber session, Peer& peer, const hurray::wire::Packet& packet, std::vector<Place> after,

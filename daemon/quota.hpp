@@ -9,15 +9,27 @@
 
 namespace hurrayd {
 
-/// What there is only so much of, for each user or for all of them together.
+/// What there is only so much of: for each user, for each of his clients, or for all users together.
 enum class Quota : std::uint8_t {
-    Clients,       ///< connections, greeted or not
-    Waiting,       ///< attaches that wait
-    Reservations,  ///< segments announced and not published yet
-    Bytes,         ///< of shared memory, kept and reserved
-    AllBytes,      ///< the same, of all users together
+    Clients,   ///< connections, greeted or not
+    Capsules,  ///< staged and retired ones too
+    Names,     ///< that he was the first to publish under
+    Leases,    ///< claims included
+    Waiting,   ///< attaches that wait
+    Watches,
+    Reservations,    ///< segments announced and not published yet
+    Descriptors,     ///< of segments that are kept
+    Bytes,           ///< of shared memory, kept and reserved
+    DaemonBytes,     ///< what keeping all this costs hurrayd
+    ClientCapsules,  ///< published by one connection, and so on
+    ClientLeases,
+    ClientWaiting,
+    ClientWatches,
+    ClientBytes,
+    ClientDaemonBytes,
+    AllBytes,  ///< shared memory of all users together
 };
-inline constexpr std::size_t kQuotas = 5;
+inline constexpr std::size_t kQuotas = 17;
 
 /// As configuration, errors and metrics call it: "quota.user.clients".
 [[nodiscard]] std::string_view name_of(Quota quota) noexcept;
@@ -25,17 +37,30 @@ inline constexpr std::size_t kQuotas = 5;
 /// How much of each thing a user may have, and how often that was too little. Plain values: who counts the use, asks here.
 class Quotas {
   public:
+    /// 0: none. Those of users are beyond what an honest one needs; a client may have as much as its user unless somebody says otherwise.
     struct Limits {
         std::uint64_t clients = 256;
+        std::uint64_t capsules = 1'000'000;
+        std::uint64_t names = 1'000'000;
+        std::uint64_t leases = 1'000'000;
         std::uint64_t waiting = 1024;
+        std::uint64_t watches = 4096;
         std::uint64_t reservations = 16384;
-        std::uint64_t bytes = 0;      ///< 0: no limit
-        std::uint64_t all_bytes = 0;  ///< 0: no limit
+        std::uint64_t descriptors = 0;
+        std::uint64_t bytes = 0;
+        std::uint64_t daemon_bytes = std::uint64_t{1} << 30;
+        std::uint64_t client_capsules = 0;
+        std::uint64_t client_leases = 0;
+        std::uint64_t client_waiting = 0;
+        std::uint64_t client_watches = 0;
+        std::uint64_t client_bytes = 0;
+        std::uint64_t client_daemon_bytes = 0;
+        std::uint64_t all_bytes = 0;
     };
-    explicit Quotas(Limits limits) noexcept
-        : limits_{limits.clients, limits.waiting, limits.reservations, limits.bytes, limits.all_bytes} {}
+    explicit Quotas(const Limits& limits) noexcept;
 
-    /// Whether `uid` may have `more`, where `in_use` is what it has, or all have. Fails: OverQuota, naming quota, limit and use.
+    /// Whether there may be `more` where there is `in_use`: of what user `uid` has, one of his clients, or all. Fails: OverQuota, naming
+    /// quota, limit and use.
     [[nodiscard]] hurray::Result<void> admit(Quota quota, std::uint32_t uid, std::uint64_t in_use,
                                              std::uint64_t more = 1);
 

@@ -33,8 +33,8 @@ constexpr std::size_t kMaxKeptBack = 1024;
 constexpr std::size_t kEndingPiece = 256;
 /// What watchers are told at a time after a commit: each may be a packet, as above.
 constexpr std::size_t kAnnouncementPiece = 256;
-/// Users that fit a StatusReply beside what is being written (16,000 bytes): 13 uses of up to 32 bytes each.
-constexpr std::size_t kStatusUsers = 110;
+/// Users that fit a StatusReply beside what is being written and who holds most (24,000 bytes): 14 uses of up to 36 bytes each.
+constexpr std::size_t kStatusUsers = 80;
 
 Error refusal(Errc code, std::string field, std::string message) {
     return {code, std::move(message), std::move(field)};
@@ -188,7 +188,10 @@ hurray::Result<void> Registry::open_session(SessionNumber number, const Identity
     groups.erase(std::unique(groups.begin(), groups.end()), groups.end());
     opened.shown_hash = session_hash(identity.session);
     session_ids_.emplace(key, &opened);
+    sessions_of_[identity.uid].push_back(opened);
     ++count(identity.uid).clients;
+    opened.own_bytes = cost_of(opened);
+    charge(&opened, identity.uid, opened.own_bytes);
     return {};
 }
 
@@ -202,6 +205,11 @@ void Registry::end_session(SessionNumber number, Outbox& out) {
         end_reservation(ended, ended.reservations.begin());
     }
     --count(ended.identity.uid).clients;
+    note_queued(number, 0);
+    ended.in_user.unlink();
+    if (const auto list = sessions_of_.find(ended.identity.uid); list->second.empty()) {
+        sessions_of_.erase(list);
+    }
     endings_.push_back(number);
     if (endings_.size() == 1) {
         continue_endings(out);
@@ -216,6 +224,7 @@ void Registry::continue_endings(Outbox& out) {
             return;
         }
         const std::uint32_t uid = ended.identity.uid;
+        discharge(nullptr, uid, ended.own_bytes);
         session_ids_.erase({uid, ended.identity.session});
         sessions_.erase(endings_.front().value);
         endings_.pop_front();
@@ -265,6 +274,7 @@ bool Registry::continue_ending(Session& ended, std::size_t& budget, Outbox& out)
         if (budget == 0) {
             return false;
         }
+        discharge(&ended, ended.identity.uid, cost_of_group());
         ended.groups.erase(ended.groups.begin());
     }
     for (; !ended.capsules.empty(); --budget) {
@@ -416,6 +426,10 @@ void Registry::publish(SessionNumber from, std::uint64_t request_id, Publication
         refuse(access.error());
         return;
     }
+    if (auto admitted = admit_capsule(producer, publication.request); !admitted) {
+        refuse(std::move(admitted.error()));
+        return;
+    }
     if (auto checked = check_segments(producer, publication, *access); !checked) {
         refuse(std::move(checked.error()));
         return;
@@ -456,6 +470,8 @@ Registry::Capsule& Registry::add(Session& producer, const Publication& publicati
     }
     capsule.buffer_bytes = publication.buffer_bytes;
     ++count(id.uid).capsules;
+    ++producer.capsules_size;
+    charge(&producer, id.uid, cost_of(capsule));
     return capsule;
 }
 
@@ -473,6 +489,7 @@ void Registry::put_on_shelf(Capsule& capsule, const std::string& text, std::uint
         name->second.once = capsule.once;
         if (!name->first.empty()) {
             ++count(name->second.owner).names;
+            charge(nullptr, name->second.owner, cost_of_name(name->first));
         }
     }
     capsule.name = name;
@@ -556,6 +573,10 @@ void Registry::end(Capsule& capsule, Outbox& out) {
 
     const std::uint32_t uid = capsule.id.uid;
     --count(uid).capsules;
+    if (capsule.producer != nullptr) {
+        --capsule.producer->capsules_size;
+    }
+    discharge(capsule.producer, uid, cost_of(capsule));
     if (capsule.staged != nullptr) {
         unstage(capsule);
         capsules_.erase(wire::CapsuleId{capsule.id});  // a copy: the key must outlive the entry
@@ -570,6 +591,7 @@ void Registry::end(Capsule& capsule, Outbox& out) {
         const std::uint32_t owner = name->second.owner;
         if (!name->first.empty()) {
             --count(owner).names;
+            discharge(nullptr, owner, cost_of_name(name->first));
         }
         names_.erase(name);
         forget_if_zero(owner);
@@ -675,6 +697,10 @@ void Registry::attach(SessionNumber from, std::uint64_t request_id, const wire::
             out.send(from, request_id, std::move(checked.error()));
             return;
         }
+        if (auto admitted = admit_lease(consumer, attach.take); !admitted) {
+            out.send(from, request_id, std::move(admitted.error()));
+            return;
+        }
         grant(consumer, request_id, attach.lease, *found.capsule, out);
         return;
     }
@@ -694,19 +720,22 @@ void Registry::attach(SessionNumber from, std::uint64_t request_id, const wire::
                          "there is " + absence_of(attach) + " to " + (attach.take ? "take" : "attach")));
         return;
     }
-    if (auto admitted = quotas_.admit(Quota::Waiting, consumer.identity.uid, count(consumer.identity.uid).waiting);
-        !admitted) {
-        out.send(from, request_id, std::move(admitted.error()));
-        return;
-    }
-
-    const auto [entry, fresh] = consumer.waiting.try_emplace(request_id);
-    if (!fresh) {
+    if (consumer.waiting.contains(request_id)) {
         out.send(from, request_id,
                  refusal(Errc::InvalidArgument, "request_id", "a request with this id is waiting already"));
         return;
     }
-    Waiter& waiter = entry->second;
+    auto admitted = admit(consumer, Quota::Waiting);
+    if (admitted) {
+        admitted = admit(consumer, Quota::DaemonBytes, cost_of(attach));
+    }
+    if (!admitted) {
+        out.send(from, request_id, std::move(admitted.error()));
+        return;
+    }
+
+    charge(&consumer, consumer.identity.uid, cost_of(attach));
+    Waiter& waiter = consumer.waiting[request_id];
     waiter.request_id = request_id;
     waiter.attach = attach;
     waiter.session = &consumer;
@@ -743,12 +772,13 @@ Registry::Lease& Registry::book_lease(Session& consumer, std::uint64_t number, C
     }
     ++capsule.open_leases;
     ++count(consumer.identity.uid).leases;
+    charge(&consumer, consumer.identity.uid, cost_of_lease(capsule.once));
     ++history_.leases_opened;
     return lease;
 }
 
 void Registry::grant(Session& consumer, std::uint64_t request_id, std::uint64_t number, Capsule& capsule, Outbox& out) {
-    consumer.used_leases.insert(number);
+    book_numbers(consumer, consumer.used_leases, number);
     Lease& lease = book_lease(consumer, number, capsule);
     if (capsule.once) {
         mark_granted(lease, request_id);
@@ -828,6 +858,9 @@ void Registry::serve_waiters(WaiterList& waiters, Capsule& capsule, Outbox& out)
             auto checked = check_memory(capsule, waiter.attach);
             remove_waiter(waiter);
             if (checked) {
+                checked = admit_lease(consumer, capsule.once);
+            }
+            if (checked) {
                 grant(consumer, request_id, lease, capsule, out);
             } else {
                 out.send(consumer.number, request_id, std::move(checked.error()));
@@ -888,6 +921,7 @@ void Registry::remove_waiter(Waiter& waiter) {
     }
     consumer.waiting_leases.erase(waiter.attach.lease);
     --count(consumer.identity.uid).waiting;
+    discharge(&consumer, consumer.identity.uid, cost_of(waiter.attach));
     consumer.waiting.erase(std::uint64_t{waiter.request_id});  // a copy: the key must outlive the entry
 }
 
@@ -940,6 +974,7 @@ void Registry::close_lease(Lease& lease, wire::LeaseEvent::What what, Outbox& ou
     }
     holder.leases.erase(number);
     --count(holder.identity.uid).leases;
+    discharge(&holder, holder.identity.uid, cost_of_lease(capsule.once));
     ++(what == wire::LeaseEvent::What::Lost ? history_.leases_lost : history_.leases_released);
     if (puts_back) {
         put_back(capsule, out);
@@ -1064,14 +1099,23 @@ void Registry::list(SessionNumber from, std::uint64_t request_id, const wire::Li
 
 void Registry::watch(SessionNumber from, std::uint64_t request_id, const wire::Watch& watch, Outbox& out) {
     Session& watcher = session(from);
-    const auto [entry, fresh] = watcher.watches.try_emplace(watch.watch);
-    if (!fresh) {
+    if (watcher.watches.contains(watch.watch)) {
         out.send(from, request_id,
                  refusal(Errc::AlreadyExists, "watch.watch",
                          "watch number " + std::to_string(watch.watch) + " is in use in this session"));
         return;
     }
-    Watch& added = entry->second;
+    const std::uint64_t cost = cost_of_watch(watch.pattern);
+    auto admitted = admit(watcher, Quota::Watches);
+    if (admitted) {
+        admitted = admit(watcher, Quota::DaemonBytes, cost);
+    }
+    if (!admitted) {
+        out.send(from, request_id, std::move(admitted.error()));
+        return;
+    }
+    charge(&watcher, watcher.identity.uid, cost);
+    Watch& added = watcher.watches[watch.watch];
     added.number = watch.watch;
     added.pattern = watch.pattern;
     added.session = &watcher;
@@ -1141,6 +1185,7 @@ bool Registry::continue_snapshot(Watch& watch, std::size_t& budget, Outbox& out)
         out.send(watcher.number, 0, wire::Watched{watch.number, What::Gap, {}, {}, 0});
     }
     watch.kept_back = {};
+    discharge(&watcher, watcher.identity.uid, std::exchange(watch.kept_back_bytes, 0));
     watch.gap = false;
     budget = 0;
     return true;
@@ -1163,6 +1208,7 @@ void Registry::remove_watch(Session& watcher, std::map<std::uint64_t, Watch>::it
         watches_.erase(list);
     }
     --count(watcher.identity.uid).watches;
+    discharge(&watcher, watcher.identity.uid, cost_of_watch(watch->second.pattern) + watch->second.kept_back_bytes);
     watcher.watches.erase(watch);
 }
 
@@ -1224,33 +1270,39 @@ void Registry::tell_watch(Watch& watch, wire::Watched event, Outbox& out) {
         std::pair(std::string_view(watch.shown_name), watch.shown_version)) {
         return;
     }
-    if (watch.kept_back.size() >= kMaxKeptBack) {
+    if (watch.kept_back.size() >= kMaxKeptBack || is_user_full(watch.session->number)) {
         watch.gap = true;
         return;
     }
+    const std::uint64_t cost = cost_of(event);
+    charge(watch.session, watch.session->identity.uid, cost);
+    watch.kept_back_bytes += cost;
     watch.kept_back.push_back(std::move(event));
 }
 
 void Registry::status(SessionNumber from, std::uint64_t request_id, std::string_view daemon_version,
                       std::uint64_t uptime_ms, std::uint64_t now_ms, Outbox& out) const {
-    const Identity& asker = session(from).identity;
+    const Session& from_session = session(from);
+    const Identity& asker = from_session.identity;
     wire::StatusReply reply;
     const auto add = [&](std::uint32_t uid, const Totals& use) {
         const std::uint64_t others = use.clients - (uid == asker.uid ? 1 : 0);
-        const std::array<wire::Use, 13> uses = {
+        const std::uint64_t asking = uid == asker.uid ? from_session.own_bytes + from_session.queued_bytes : 0;
+        const std::array<wire::Use, 14> uses = {
             {{"clients", uid, others, quotas_.limit(Quota::Clients)},
-             {"capsules", uid, use.capsules, 0},
+             {"capsules", uid, use.capsules, quotas_.limit(Quota::Capsules)},
              {"staged", uid, use.staged, 0},
              {"queued", uid, use.queued, 0},
-             {"names", uid, use.names, 0},
+             {"names", uid, use.names, quotas_.limit(Quota::Names)},
              {"bytes", uid, use.bytes + use.reserved, quotas_.limit(Quota::Bytes)},
              {"reserved_bytes", uid, use.reserved, 0},
-             {"leases", uid, use.leases, 0},
+             {"leases", uid, use.leases, quotas_.limit(Quota::Leases)},
              {"claims", uid, use.claims, 0},
              {"waiting", uid, use.waiting, quotas_.limit(Quota::Waiting)},
-             {"watches", uid, use.watches, 0},
-             {"descriptors", uid, use.descriptors, 0},
-             {"reservations", uid, use.reservations, quotas_.limit(Quota::Reservations)}}};
+             {"watches", uid, use.watches, quotas_.limit(Quota::Watches)},
+             {"descriptors", uid, use.descriptors, quotas_.limit(Quota::Descriptors)},
+             {"reservations", uid, use.reservations, quotas_.limit(Quota::Reservations)},
+             {"daemon_bytes", uid, use_of(use, Quota::DaemonBytes) - asking, quotas_.limit(Quota::DaemonBytes)}}};
         reply.uses.insert(reply.uses.end(), uses.begin(), uses.end());
     };
     if (asker.is_root) {
@@ -1264,9 +1316,13 @@ void Registry::status(SessionNumber from, std::uint64_t request_id, std::string_
         for (const auto& [uid, reservations] : writing_) {
             list_writing(uid, now_ms, reply);
         }
+        for (const auto& [uid, sessions] : sessions_of_) {
+            list_holders(uid, reply);
+        }
     } else if (const auto own = uses_.find(asker.uid); own != uses_.end()) {
         add(asker.uid, own->second);
         list_writing(asker.uid, now_ms, reply);
+        list_holders(asker.uid, reply);
     }
     reply.daemon_version = daemon_version;
     reply.uptime_ms = uptime_ms;
@@ -1289,6 +1345,8 @@ Registry::Totals Registry::totals() const noexcept {
         sum.waiting += use.waiting;
         sum.watches += use.watches;
         sum.descriptors += use.descriptors;
+        sum.kept_bytes += use.kept_bytes;
+        sum.queued_bytes += use.queued_bytes;
     }
     return sum;
 }

@@ -54,6 +54,7 @@ class UsedNumbers {
     void insert(std::uint64_t number);
     /// This one and all below it.
     void insert_up_to(std::uint64_t number);
+    [[nodiscard]] std::size_t ranges() const noexcept { return ranges_.size(); }
 
   private:
     std::map<std::uint64_t, std::uint64_t> ranges_;  // first -> last, not touching each other
@@ -76,7 +77,9 @@ class UsedNumbers {
 /// 5. A segment is kept until its producer forgets it or is gone, and while a capsule lies in it. A producer's number means
 ///    one file for its whole session.
 /// 6. A segment has the access of the first capsule that lay in it, for life: who has mapped it sees what is written there later.
-/// 7. A user's memory is what is kept of it plus what it has reserved; neither it nor everybody's grows over its quota.
+/// 7. A user's memory is what is kept of it plus what it has reserved; neither it nor everybody's grows over its quota. Nor does anything
+///    else that is counted, of a user or of one client: whatever would add to it is refused (OverQuota), and names who of that user has most.
+///    What is kept here for a user is counted in bytes too (registry_quota.cpp), whatever it is.
 /// 8. A life that follows another one opens with a *resume window*, in which the clients bring back what the life before knew:
 ///    producers offer their capsules again, with the versions of then, and consumers claim their leases. What is claimed is kept
 ///    for its capsule; what was there before does not end before the window does, since others may still claim it.
@@ -132,7 +135,7 @@ class Registry {
     ///        InvalidArgument  a known segment has another size or kind, or was used with another access; one file or
     ///                         reservation is named twice
     ///        Limit            the group has as many members as it may have
-    ///        OverQuota        what is new of it and not reserved is more memory than may be had
+    ///        OverQuota        it is one capsule or name too many, or what is new of it and not reserved is more memory than may be had
     ///
     /// Of a publication with a version: a capsule of a former life. It comes back under that version, and displaces nothing that is
     /// newer: below the highest version of its name that this life has known it is retired. Reply: PublishReply, before it Retired (and
@@ -170,6 +173,7 @@ class Registry {
     ///                       group stays as it is
     ///        NotFound       the session has no such group
     ///        Limit          BEGIN: the session has as many groups as it may have
+    ///        OverQuota      COMMIT: its members need more new names than there may be, and the group stays as it is; BEGIN
     void group(SessionNumber from, std::uint64_t request_id, const wire::Group& group, Outbox& out);
 
     /// A commit may have more to tell watchers than others should wait for: the rest is written piece by piece as long as
@@ -187,7 +191,7 @@ class Registry {
     ///        TimedOut         by `expire`
     ///        Closed           by `cancel`
     ///        InvalidArgument  the lease number, or the request's while it waits, was used before
-    ///        OverQuota        it would have to wait, and so many of its user do already
+    ///        OverQuota        it is one lease too many, or would have to wait, and so many do already; also when what it waits for comes
     void attach(SessionNumber from, std::uint64_t request_id, const wire::Attach& attach,
                 std::optional<std::uint64_t> timeout_ms, std::uint64_t now_ms, Outbox& out);
 
@@ -204,11 +208,17 @@ class Registry {
                  Outbox& out);
     /// Reply: Done. An unknown one is fine.
     void unreserve(SessionNumber from, std::uint64_t request_id, const wire::Unreserve& unreserve, Outbox& out);
-    /// Reply: Done; the segments go with the last capsule that lies in them. Unknown ones are fine.
+    /// Reply: Done; the segments go with the last capsule that lies in them, and their numbers are not used again. Unknown ones are fine.
     void forget(SessionNumber from, std::uint64_t request_id, const wire::Forget& forget, Outbox& out);
 
     /// Reply: Done, after the producers were told. Unknown leases are fine.
     void release(SessionNumber from, std::uint64_t request_id, const wire::Release& release, Outbox& out);
+
+    /// What waits elsewhere until that session reads it, or is remembered for it there, in bytes: a part of what its user costs. Of a session
+    /// that was not opened, or has ended: nothing.
+    void note_queued(SessionNumber session, std::uint64_t bytes) noexcept;
+    /// Whether its user costs as much as it may, or more.
+    [[nodiscard]] bool is_user_full(SessionNumber session) const noexcept;
 
     /// Ends a waiting attach: Closed. Of anything else: nothing, its reply is sent or on its way. What was granted to a take is not
     /// counted as a delivery if it is now released.
@@ -225,6 +235,7 @@ class Registry {
     /// Reply: Done, then the snapshot's first part; `continue_snapshots` writes more whenever the session has room. To a session that
     /// resumes, SNAPSHOT_END comes when the resume window is over, so that what lies before it is all that has come back.
     /// Fails: AlreadyExists  the number is in use
+    ///        OverQuota
     void watch(SessionNumber from, std::uint64_t request_id, const wire::Watch& watch, Outbox& out);
     void unwatch(SessionNumber from, std::uint64_t request_id, const wire::Unwatch& unwatch, Outbox& out);
     [[nodiscard]] bool has_snapshots(SessionNumber number) const noexcept;
@@ -252,7 +263,9 @@ class Registry {
         std::uint64_t claims = 0;  ///< leases of a former life whose capsule is not back
         std::uint64_t waiting = 0;
         std::uint64_t watches = 0;
-        std::uint64_t descriptors = 0;  ///< of the segments that are kept
+        std::uint64_t descriptors = 0;   ///< of the segments that are kept
+        std::uint64_t kept_bytes = 0;    ///< what all this costs hurrayd, its clients included
+        std::uint64_t queued_bytes = 0;  ///< beside that: what waits for clients to read
         friend bool operator==(const Totals&, const Totals&) = default;
     };
     [[nodiscard]] Totals totals() const noexcept;
@@ -363,6 +376,7 @@ class Registry {
         std::string shown_name;
         std::uint64_t shown_version = 0;
         std::deque<wire::Watched> kept_back;
+        std::uint64_t kept_back_bytes = 0;
         bool gap = false;  ///< too much was kept back
         Hook
             owed_end;  ///< linked: all is shown, but what is still to come back is not there; the window's end brings SNAPSHOT_END
@@ -478,8 +492,15 @@ class Registry {
         std::map<std::uint64_t, Segment*> segments;  ///< by its own numbers
         UsedNumbers used_segments;
         std::unordered_map<std::uint64_t, Reservation> reservations;
-        std::uint64_t told_lost = 0;  ///< version of the capsule whose loss it was told last
+        std::uint64_t told_lost = 0;      ///< version of the capsule whose loss it was told last
+        Hook in_user;                     ///< while it does not end
+        std::uint64_t capsules_size = 0;  ///< with those in its groups
+        std::uint64_t bytes = 0;          ///< of the segments that it can mention, and reserved
+        std::uint64_t kept_bytes = 0;     ///< what is kept for it here: of its user's, as much as goes with it
+        std::uint64_t own_bytes = 0;      ///< of that, what the session itself is
+        std::uint64_t queued_bytes = 0;
     };
+    using SessionList = ListOf<Session, &Session::in_user>;
 
     /// Where an attach stands.
     struct Found {
@@ -574,7 +595,33 @@ class Registry {
                                                       const wire::Access& access);
     std::vector<Segment*> take_segments(Session& producer, const Publication& publication, const wire::Access& access,
                                         Outbox& out);
-    [[nodiscard]] hurray::Result<void> admit_bytes(std::uint32_t uid, std::uint64_t more, std::string field);
+    [[nodiscard]] static std::uint64_t use_of(const Totals& user, Quota quota) noexcept;
+    [[nodiscard]] static std::uint64_t use_of(const Session& session, Quota quota) noexcept;
+    [[nodiscard]] std::vector<wire::Holder> holders(std::uint32_t uid, Quota quota) const;
+    [[nodiscard]] hurray::Result<void> admit(const Session& session, Quota quota, std::uint64_t more = 1);
+    [[nodiscard]] hurray::Result<void> admit_bytes(const Session& session, std::uint64_t more, std::string field);
+    [[nodiscard]] hurray::Result<void> admit_capsule(const Session& producer, const wire::Publish& publish);
+    [[nodiscard]] hurray::Result<void> admit_lease(const Session& consumer, bool once);
+    [[nodiscard]] bool admit_claim(const Session& consumer);
+    void charge(Session* session, std::uint32_t uid, std::uint64_t bytes);
+    void discharge(Session* session, std::uint32_t uid, std::uint64_t bytes);
+    void book_numbers(Session& session, UsedNumbers& numbers, std::uint64_t number, bool with_all_below = false);
+    void list_holders(std::uint32_t uid, wire::StatusReply& reply) const;
+    [[nodiscard]] static std::uint64_t cost_of(const Session& session) noexcept;
+    [[nodiscard]] static std::uint64_t cost_of(const wire::Publish& publish) noexcept;
+    [[nodiscard]] static std::uint64_t cost_of(const Capsule& capsule) noexcept;
+    [[nodiscard]] static std::uint64_t cost_of_capsule(std::string_view descriptor, std::size_t segments,
+                                                       std::size_t placements, bool once) noexcept;
+    [[nodiscard]] static std::uint64_t cost_of(const wire::Attach& attach) noexcept;
+    [[nodiscard]] static std::uint64_t cost_of(const wire::Watched& kept_back) noexcept;
+    [[nodiscard]] static std::uint64_t cost_of_name(const std::string& name) noexcept;
+    [[nodiscard]] static std::uint64_t cost_of_staging(const std::string& name) noexcept;
+    [[nodiscard]] static std::uint64_t cost_of_watch(const std::string& pattern) noexcept;
+    [[nodiscard]] static std::uint64_t cost_of_lease(bool once) noexcept;
+    [[nodiscard]] static std::uint64_t cost_of_segment() noexcept;
+    [[nodiscard]] static std::uint64_t cost_of_reservation() noexcept;
+    [[nodiscard]] static std::uint64_t cost_of_group() noexcept;
+    [[nodiscard]] static std::uint64_t cost_of_claim() noexcept;
     void end_reservation(Session& session, std::unordered_map<std::uint64_t, Reservation>::iterator reservation);
     void forget_segment(Session& session, std::map<std::uint64_t, Segment*>::iterator segment, Outbox& out);
     void drop_if_unused(Segment& segment, Outbox& out);
@@ -634,6 +681,7 @@ class Registry {
     std::unordered_map<std::string, std::uint64_t, NameHash> retired_below_;
     std::uint64_t retired_below_of_all_ = 0;
     std::map<std::uint32_t, Totals> uses_;
+    std::map<std::uint32_t, SessionList> sessions_of_;  // each user's that are not ending; none empty
     History history_;
 };
 

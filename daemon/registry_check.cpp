@@ -31,6 +31,12 @@ void Registry::check_consistency() const {
         HURRAY_CHECK(by_id != session_ids_.end() && by_id->second == &session);
         Totals& use = uses[session.identity.uid];
         ++use.clients;
+        HURRAY_CHECK(session.in_user.is_linked() && sessions_of_.contains(session.identity.uid));
+        HURRAY_CHECK(session.own_bytes == cost_of(session));
+        std::uint64_t cost = session.own_bytes;
+        std::uint64_t bytes = 0;
+        std::uint64_t capsules = 0;
+        use.queued_bytes += session.queued_bytes;
 
         use.leases += session.leases.size();
         leases += session.leases.size();
@@ -40,6 +46,7 @@ void Registry::check_consistency() const {
             HURRAY_CHECK(session.used_leases.contains(lease_number));
             HURRAY_CHECK(sees(session, *lease.capsule));
             HURRAY_CHECK(lease.in_session.is_linked());
+            cost += cost_of_lease(lease.capsule->once);
             HURRAY_CHECK(lease.in_capsule.is_linked() == (lease.capsule->producer != nullptr));
             HURRAY_CHECK(lease.grant == 0 || (lease.capsule->once && !lease.capsule->is_live()));
             HURRAY_CHECK(!lease.capsule->once || lease.grant != 0 ||
@@ -53,6 +60,7 @@ void Registry::check_consistency() const {
             const auto claims = claims_.find(capsule);
             HURRAY_CHECK(claims != claims_.end() && claims->second.contains(lease_id(session, lease_number)));
             HURRAY_CHECK(session.used_leases.contains(lease_number) && !session.leases.contains(lease_number));
+            cost += cost_of_claim();
         }
 
         use.waiting += session.waiting.size();
@@ -61,6 +69,7 @@ void Registry::check_consistency() const {
         for (const auto& [request_id, waiter] : session.waiting) {
             HURRAY_CHECK(waiter.request_id == request_id && waiter.session == &session);
             HURRAY_CHECK(session.waiting_leases.contains(waiter.attach.lease));
+            cost += cost_of(waiter.attach);
             HURRAY_CHECK(waiter.in_target.is_linked());
             with_deadline += waiter.deadline.has_value() ? 1 : 0;
             exact += waiter.exact.has_value() ? 1 : 0;
@@ -80,10 +89,18 @@ void Registry::check_consistency() const {
             HURRAY_CHECK(watch.number == watch_number && watch.session == &session && watch.with_pattern.is_linked());
             HURRAY_CHECK(watch.in_snapshot || (watch.kept_back.empty() && !watch.gap));
             snapshots += watch.in_snapshot ? 1 : 0;
+            std::uint64_t kept_back = 0;
+            for (const wire::Watched& event : watch.kept_back) {
+                kept_back += cost_of(event);
+            }
+            HURRAY_CHECK(watch.kept_back_bytes == kept_back);
+            cost += cost_of_watch(watch.pattern) + kept_back;
         }
         HURRAY_CHECK(session.snapshots == snapshots);
         for (const Capsule& capsule : session.capsules) {
             HURRAY_CHECK(capsule.producer == &session && capsule.staged == nullptr);
+            ++capsules;
+            cost += cost_of(capsule);
         }
 
         HURRAY_CHECK(session.groups.size() <= wire::kMaxOpenGroups);
@@ -95,6 +112,8 @@ void Registry::check_consistency() const {
             for (const Capsule& member : group.members) {
                 HURRAY_CHECK(member.producer == &session && member.staged != nullptr && member.staged->group == &group);
                 const std::string& name = member.staged->wanted_name;
+                ++capsules;
+                cost += cost_of(member) + cost_of_staging(name);
                 named += name.empty() || member.once ? 0 : 1;
                 queued += name.empty() || !member.once ? 0 : 1;
                 HURRAY_CHECK(name.empty() || (member.once ? group.queues.contains(name) : group.names.contains(name)));
@@ -106,10 +125,13 @@ void Registry::check_consistency() const {
             HURRAY_CHECK(queued == 0);
             HURRAY_CHECK(group.names.size() == named);
             staged += group.size;
+            cost += cost_of_group();
         }
         for (const auto& [segment_number, segment] : session.segments) {
             HURRAY_CHECK(segment->is_known && segment->uid == session.identity.uid);
             HURRAY_CHECK(session.used_segments.contains(segment_number));
+            bytes += segment->size;
+            cost += cost_of_segment();
         }
         known_segments += session.segments.size();
         use.reservations += session.reservations.size();
@@ -118,8 +140,19 @@ void Registry::check_consistency() const {
             HURRAY_CHECK(reservation.in_user.is_linked() && reservation.bytes != 0);
             use.reserved += reservation.bytes;
             all_bytes += reservation.bytes;
+            bytes += reservation.bytes;
+            cost += cost_of_reservation();
         }
+        HURRAY_CHECK(session.kept_bytes == cost && session.bytes == bytes && session.capsules_size == capsules);
+        // Of these its user's bill is made up below.
+        use.kept_bytes += cost - session.claimed.size() * cost_of_claim() - session.segments.size() * cost_of_segment();
     }
+    std::size_t listed = 0;
+    for (const auto& [uid, list] : sessions_of_) {
+        HURRAY_CHECK(!list.empty());
+        listed += list.size();
+    }
+    HURRAY_CHECK(listed == sessions_.size());
     for (const auto& [uid, list] : writing_) {
         HURRAY_CHECK(!list.empty());
         reservations -= list.size();
@@ -135,6 +168,7 @@ void Registry::check_consistency() const {
         HURRAY_CHECK(capsule.id == id && capsule.version < next_version_);
         Totals& use = uses[id.uid];
         ++use.capsules;
+        use.kept_bytes += capsule.producer == nullptr ? cost_of(capsule) : 0;
         for (const Segment* segment : capsule.content.segments()) {
             HURRAY_CHECK(segment->uid == id.uid && segment->access == capsule.access);
             ++capsules_in[segment->number.value];
@@ -178,6 +212,7 @@ void Registry::check_consistency() const {
         Totals& use = uses[segment.uid];
         use.bytes += segment.size;
         ++use.descriptors;
+        use.kept_bytes += cost_of_segment();
         all_bytes += segment.size;
     }
     HURRAY_CHECK(segments_of.size() == files_.size());
@@ -194,6 +229,7 @@ void Registry::check_consistency() const {
         HURRAY_CHECK(name.once || text.empty() || name.live_size <= wire::kMaxRetain);
         if (!text.empty()) {
             ++uses[name.owner].names;
+            uses[name.owner].kept_bytes += cost_of_name(text);
         }
     }
     HURRAY_CHECK(versions == shelves_.size());
@@ -205,6 +241,7 @@ void Registry::check_consistency() const {
         HURRAY_CHECK(!claims.empty());
         for (const auto& [lease, claim] : claims) {
             ++uses[lease.uid].claims;
+            uses[lease.uid].kept_bytes += cost_of_claim();
             const auto claimer = sessions_.find(claim.session.value);
             HURRAY_CHECK(claim.state == wire::Claims::State::Released ||
                          claimer != sessions_.end());  // what was held goes with its session

@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -69,6 +71,11 @@ void Registry::begin(Session& producer, std::uint64_t request_id, std::uint64_t 
                             "this session has " + std::to_string(producer.groups.size()) + " open groups"));
         return;
     }
+    if (auto admitted = admit(producer, Quota::DaemonBytes, cost_of_group()); !admitted) {
+        out.send(producer.number, request_id, std::move(admitted.error()));
+        return;
+    }
+    charge(&producer, producer.identity.uid, cost_of_group());
     producer.groups[number].number = number;
     if (producer.last_group && producer.last_group->number == number) {
         producer.last_group.reset();  // the number is another group's now
@@ -109,6 +116,7 @@ void Registry::stage(Capsule& capsule, Group& group, const std::string& name) {
         group.names.insert(capsule.staged->wanted_name);
     }
     ++count(capsule.id.uid).staged;
+    charge(capsule.producer, capsule.id.uid, cost_of_staging(name));
 }
 
 /// Returns the name that it wants.
@@ -124,6 +132,7 @@ std::string Registry::unstage(Capsule& capsule) {
     capsule.in_session.unlink();
     capsule.staged = nullptr;
     --count(capsule.id.uid).staged;
+    discharge(capsule.producer, capsule.id.uid, cost_of_staging(name));
     return name;
 }
 
@@ -147,6 +156,18 @@ void Registry::commit(Session& producer, std::uint64_t request_id, Group& group,
             return;
         }
     }
+    const auto count_fresh = [this](const auto& names, auto&& name_of) {
+        return static_cast<std::uint64_t>(std::count_if(
+            names.begin(), names.end(), [&](const auto& each) { return names_.find(name_of(each)) == names_.end(); }));
+    };
+    const std::uint64_t fresh_names =
+        count_fresh(group.names, [](std::string_view name) { return name; }) +
+        count_fresh(group.queues, [](const auto& queue) { return std::string_view(queue.first); });
+    if (auto admitted = admit(producer, Quota::Names, fresh_names); !admitted) {
+        admitted.error().field = "group.group";
+        out.send(producer.number, request_id, std::move(admitted.error()));
+        return;
+    }
     const std::size_t first = out.packets.size();
     std::vector<Capsule*> members;
     members.reserve(group.size);
@@ -162,6 +183,7 @@ void Registry::commit(Session& producer, std::uint64_t request_id, Group& group,
     }
     producer.last_group = EndedGroup{group.number, wire::Group::Action::Commit,
                                      members.empty() ? 0 : members.front()->version, members.size()};
+    discharge(&producer, producer.identity.uid, cost_of_group());
     producer.groups.erase(std::uint64_t{group.number});
     out.send_after(first, producer.number, request_id, std::move(reply));
     for (Capsule* member : members) {
@@ -175,6 +197,7 @@ void Registry::abort(Session& producer, std::uint64_t request_id, Group& group, 
         end(group.members.front(), out);
     }
     producer.last_group = EndedGroup{group.number, wire::Group::Action::Abort, 0, 0};
+    discharge(&producer, producer.identity.uid, cost_of_group());
     producer.groups.erase(std::uint64_t{group.number});
     out.send(producer.number, request_id, wire::GroupReply{});
 }

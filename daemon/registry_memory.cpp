@@ -15,7 +15,7 @@ using hurray::Errc;
 using hurray::Error;
 
 /// Entries of StatusReply.writing: up to 40 bytes each.
-constexpr std::size_t kStatusWriting = 400;
+constexpr std::size_t kStatusWriting = 300;
 
 std::string segment_path(std::size_t index, const char* part) {
     return "publish.segments[" + std::to_string(index) + "]" + part;
@@ -36,18 +36,6 @@ std::string for_one_access(const wire::Access& before, const wire::Access& now) 
 
 }  // namespace
 
-hurray::Result<void> Registry::admit_bytes(std::uint32_t uid, std::uint64_t more, std::string field) {
-    const Totals& use = count(uid);
-    auto admitted = quotas_.admit(Quota::Bytes, uid, use.bytes + use.reserved, more);
-    if (admitted) {
-        admitted = quotas_.admit(Quota::AllBytes, uid, all_bytes_, more);
-    }
-    if (!admitted) {
-        admitted.error().field = std::move(field);
-    }
-    return admitted;
-}
-
 // ---- Reservations ---------------------------------------------------------------------------------------------------
 
 void Registry::reserve(SessionNumber from, std::uint64_t request_id, const wire::Reserve& reserve, std::uint64_t now_ms,
@@ -61,11 +49,14 @@ void Registry::reserve(SessionNumber from, std::uint64_t request_id, const wire:
                        "reserve.reservation"});
         return;
     }
-    if (auto admitted = quotas_.admit(Quota::Reservations, uid, count(uid).reservations); !admitted) {
-        out.send(from, request_id, std::move(admitted.error()));
-        return;
+    auto admitted = admit(producer, Quota::Reservations);
+    if (admitted) {
+        admitted = admit(producer, Quota::DaemonBytes, cost_of_reservation());
     }
-    if (auto admitted = admit_bytes(uid, reserve.bytes, "reserve.bytes"); !admitted) {
+    if (admitted) {
+        admitted = admit_bytes(producer, reserve.bytes, "reserve.bytes");
+    }
+    if (!admitted) {
         out.send(from, request_id, std::move(admitted.error()));
         return;
     }
@@ -77,7 +68,9 @@ void Registry::reserve(SessionNumber from, std::uint64_t request_id, const wire:
     Totals& use = count(uid);
     ++use.reservations;
     use.reserved += made.bytes;
+    producer.bytes += made.bytes;
     all_bytes_ += made.bytes;
+    charge(&producer, uid, cost_of_reservation());
     out.send(from, request_id, wire::Done{});
 }
 
@@ -93,7 +86,9 @@ void Registry::end_reservation(Session& session, std::unordered_map<std::uint64_
     Totals& use = count(session.identity.uid);
     --use.reservations;
     use.reserved -= reservation->second.bytes;
+    session.bytes -= reservation->second.bytes;
     all_bytes_ -= reservation->second.bytes;
+    discharge(&session, session.identity.uid, cost_of_reservation());
     session.reservations.erase(reservation);
     if (const auto list = writing_.find(session.identity.uid); list->second.empty()) {
         writing_.erase(list);
@@ -123,6 +118,7 @@ hurray::Result<void> Registry::check_segments(Session& producer, const Publicati
     std::vector<std::uint64_t> reservations;
     files.reserve(segments.size());
     std::uint64_t fresh_bytes = 0;
+    std::uint64_t fresh_files = 0;
     std::uint64_t reserved_bytes = 0;
     for (std::size_t i = 0; i < segments.size(); ++i) {
         const wire::Segment& segment = segments[i];
@@ -171,6 +167,7 @@ hurray::Result<void> Registry::check_segments(Session& producer, const Publicati
             }
         }
         files.push_back(brought.file);
+        ++fresh_files;
         const auto bytes = hurray::checked_add(fresh_bytes, segment.size);
         fresh_bytes = bytes.value_or(UINT64_MAX);  // more than any file system has; no quota admits it
         if (segment.reservation != 0) {
@@ -192,10 +189,14 @@ hurray::Result<void> Registry::check_segments(Session& producer, const Publicati
     if (auto distinct = wire::check_distinct(files, "publish"); !distinct) {
         return distinct;
     }
-    if (fresh_bytes > reserved_bytes) {
-        return admit_bytes(producer.identity.uid, fresh_bytes - reserved_bytes, "publish.segments");
+    if (fresh_files == 0) {
+        return {};
     }
-    return {};
+    auto admitted = admit(producer, Quota::Descriptors, fresh_files);
+    if (admitted && fresh_bytes > reserved_bytes) {
+        admitted = admit_bytes(producer, fresh_bytes - reserved_bytes, "publish.segments");
+    }
+    return admitted;
 }
 
 /// Books what check_segments() has found good, for a capsule that lies in it.
@@ -219,11 +220,13 @@ std::vector<Registry::Segment*> Registry::take_segments(Session& producer, const
             File& file = files_.try_emplace(fresh.file, File{uid, access, 0}).first->second;
             ++file.segments;
             known = producer.segments.emplace(said.number, &fresh).first;
-            producer.used_segments.insert(said.number);
+            book_numbers(producer, producer.used_segments, said.number);
             Totals& use = count(uid);
             use.bytes += fresh.size;
             ++use.descriptors;
+            producer.bytes += fresh.size;
             all_bytes_ += fresh.size;
+            charge(&producer, uid, cost_of_segment());
             if (said.reservation != 0) {
                 end_reservation(producer, producer.reservations.find(said.reservation));
             }
@@ -272,6 +275,8 @@ void Registry::forget(SessionNumber from, std::uint64_t request_id, const wire::
     for (const std::uint64_t number : forget.segments) {
         if (const auto known = producer.segments.find(number); known != producer.segments.end()) {
             forget_segment(producer, known, out);
+        } else {  // one of a publish that was refused, or never sent: it is not to come back either
+            book_numbers(producer, producer.used_segments, number);
         }
     }
     out.send(from, request_id, wire::Done{});
@@ -280,6 +285,8 @@ void Registry::forget(SessionNumber from, std::uint64_t request_id, const wire::
 void Registry::forget_segment(Session& session, std::map<std::uint64_t, Segment*>::iterator segment, Outbox& out) {
     Segment& forgotten = *segment->second;
     session.segments.erase(segment);
+    session.bytes -= forgotten.size;
+    session.kept_bytes -= cost_of_segment();  // its user's until the last capsule in it has ended
     forgotten.is_known = false;
     drop_if_unused(forgotten, out);
 }
@@ -293,6 +300,7 @@ void Registry::drop_if_unused(Segment& segment, Outbox& out) {
     use.bytes -= segment.size;
     --use.descriptors;
     all_bytes_ -= segment.size;
+    discharge(nullptr, uid, cost_of_segment());
     if (const auto file = files_.find(segment.file); --file->second.segments == 0) {
         files_.erase(file);
     }

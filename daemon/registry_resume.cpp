@@ -104,6 +104,10 @@ void Registry::offer_again(Session& producer, std::uint64_t request_id, Publicat
                        "version " + std::to_string(offer.version) + " of that name is here already"));
         return;
     }
+    if (auto admitted = admit_capsule(producer, offer); !admitted) {
+        refuse(std::move(admitted.error()));
+        return;
+    }
     if (auto checked = check_segments(producer, publication, *access); !checked) {
         refuse(std::move(checked.error()));
         return;
@@ -180,7 +184,10 @@ Registry::Claimed Registry::claim_held(Session& consumer, const wire::CapsuleId&
     if (!is_window_open() || !consumer.identity.resumes || consumer.waiting_leases.contains(number)) {
         return Claimed::Refused;
     }
-    consumer.used_leases.insert_up_to(number);  // clients count upwards
+    if (!admit_claim(consumer)) {
+        return Claimed::Refused;
+    }
+    book_numbers(consumer, consumer.used_leases, number, true);
     if (const auto known = capsules_.find(id);
         known != capsules_.end() && known->second.staged == nullptr && sees(consumer, known->second)) {
         if (!may_hold(known->second, lease_id(consumer, number))) {
@@ -206,7 +213,7 @@ Registry::Claimed Registry::claim_released(Session& consumer, const wire::Capsul
     if (!is_window_open() || !consumer.identity.resumes || consumer.waiting_leases.contains(number)) {
         return Claimed::Done;
     }
-    consumer.used_leases.insert_up_to(number);
+    book_numbers(consumer, consumer.used_leases, number, true);
     if (const auto known = capsules_.find(id); known != capsules_.end() && known->second.staged == nullptr) {
         if (const Session* told = live_producer(known->second)) {
             out.send(told->number, 0,
@@ -214,6 +221,9 @@ Registry::Claimed Registry::claim_released(Session& consumer, const wire::Capsul
                                       known->second.open_leases});
             return Claimed::Done;
         }
+    }
+    if (!admit_claim(consumer)) {
+        return Claimed::Done;  // its producer learns of it when the window ends
     }
     keep_claim(consumer, id, number, {consumer.number, State::Released, last_answer_ + 1}, out);
     return Claimed::Kept;
@@ -233,18 +243,22 @@ void Registry::keep_claim(Session& consumer, const wire::CapsuleId& id, std::uin
     const auto [kept, fresh] = claims_[id].emplace(lease_id(consumer, number), claim);
     if (fresh) {
         ++count(consumer.identity.uid).claims;
+        charge(&consumer, consumer.identity.uid, cost_of_claim());
     } else {  // what an earlier connection of this session gave back, and nobody has been told of: now this one speaks for it
         settle(kept->second.answer, out.packets.size(), out);
         kept->second = claim;
+        consumer.kept_bytes += cost_of_claim();
     }
     consumer.claimed.emplace(number, id);
 }
 
 Registry::Claims::iterator Registry::drop_claim(Claims& claims, Claims::iterator claim) {
     const std::uint32_t uid = claim->first.uid;
-    if (const auto claimer = sessions_.find(claim->second.session.value); claimer != sessions_.end()) {
+    const auto claimer = sessions_.find(claim->second.session.value);
+    if (claimer != sessions_.end()) {
         claimer->second.claimed.erase(claim->first.lease);
     }
+    discharge(claimer != sessions_.end() ? &claimer->second : nullptr, uid, cost_of_claim());
     const auto next = claims.erase(claim);
     --count(uid).claims;
     forget_if_zero(uid);

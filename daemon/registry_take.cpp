@@ -173,7 +173,10 @@ Registry::Claimed Registry::claim_confirmed(Session& consumer, const wire::Capsu
         consumer.waiting_leases.contains(number)) {
         return Claimed::Refused;
     }
-    consumer.used_leases.insert_up_to(number);
+    if (!admit_claim(consumer)) {
+        return Claimed::Refused;
+    }
+    book_numbers(consumer, consumer.used_leases, number, true);
     if (const auto known = capsules_.find(id);
         known != capsules_.end() && known->second.staged == nullptr && sees(consumer, known->second)) {
         return confirm_claimed(consumer, number, known->second, out) ? Claimed::Done : Claimed::Refused;
@@ -213,6 +216,9 @@ void Registry::serve_take(Waiter& waiter, Outbox& out) {
     const std::uint64_t lease = waiter.attach.lease;
     auto checked = check_memory(*found.capsule, waiter.attach);
     remove_waiter(waiter);
+    if (checked) {
+        checked = admit_lease(consumer, true);
+    }
     if (checked) {
         grant(consumer, request_id, lease, *found.capsule, out);
     } else {

@@ -26,14 +26,14 @@ void SegmentTable::hold(SegmentNumber number) {
     ++found->second.uses;
 }
 
-std::vector<SessionNumber> SegmentTable::drop(SegmentNumber number) {
+std::vector<SessionNumber> SegmentTable::drop(SegmentNumber number, bool is_one_of_many) {
     const auto found = segments_.find(number.value);
     HURRAY_CHECK(found != segments_.end());
     if (--found->second.uses != 0) {
         return {};
     }
     std::vector<SessionNumber> holders = std::move(found->second.holders);
-    closer_.close_memory(std::move(found->second.fd), found->second.bytes);
+    closer_.close_memory(std::move(found->second.fd), found->second.bytes, is_one_of_many);
     segments_.erase(found);
     return holders;
 }

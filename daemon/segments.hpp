@@ -25,8 +25,8 @@ class SegmentTable {
     /// A loan until the last use is dropped. The number must be in use.
     [[nodiscard]] int fd(SegmentNumber number) const;
     void hold(SegmentNumber number);
-    /// Ends one use; the last one closes the descriptor. Then whoever has been sent it is returned.
-    [[nodiscard]] std::vector<SessionNumber> drop(SegmentNumber number);
+    /// Ends one use; the last one closes the descriptor: not here and now if it is one of many. Then whoever has been sent it is returned.
+    [[nodiscard]] std::vector<SessionNumber> drop(SegmentNumber number, bool is_one_of_many = false);
 
     /// Notes that `session`, which keeps segments, has been sent the descriptor; and that it has it no more. The latter also of
     /// numbers that are not in use.

@@ -224,12 +224,13 @@ Server::Server(asio::io_context& io, Endpoint endpoint, const ServerLimits& limi
       stalled_(io),
       gone_(io),
       hello_(io),
+      requests_(limits.requests),
       peer_log_(io),
       start_time_(static_cast<double>(realtime_ns()) * 1e-9),
       closer_([this, &io](std::uint64_t ticket) { asio::post(io, [this, ticket] { resume({ticket}); }); }),
       segments_(closer_),
       budget_(segments_, closer_),
-      registry_(realtime_ns(), limits.of_user, limits.default_mode, window_end_ms(limits)),
+      registry_(realtime_ns(), limits.quotas, limits.default_mode, window_end_ms(limits)),
       outbound_(segments_, *this, {.unread_fds = limits.unread_descriptors, .all_unread_fds = budget_.limit() / 2}),
       dispatcher_(registry_, segments_, budget_, instance, steady_ms()),
       reader_(kBurst) {
@@ -380,8 +381,9 @@ void Server::admit(UniqueFd socket) {
     }
     ++traffic_.accepted;
     const SessionNumber number{next_session_++};
-    auto session = std::make_shared<Session>(io_, static_cast<Session::Owner&>(*this), std::move(socket),
-                                             std::move(pidfd), Dispatcher::Peer{number, *credentials, false, {}});
+    auto session =
+        std::make_shared<Session>(io_, static_cast<Session::Owner&>(*this), std::move(socket), std::move(pidfd),
+                                  Dispatcher::Peer{number, *credentials, false, {}}, requests_);
     outbound_.add(number, session->socket());
     sessions_.emplace(number.value, session);
     budget_.client_came();
@@ -497,6 +499,11 @@ void Server::resume(SessionNumber number) {
 }
 
 std::size_t Server::room_for_packets(const Session& session) { return budget_.room_for_packets(session.user()); }
+
+void Server::on_throttled(const Session& session) {
+    ++traffic_.throttled;
+    peer_log_.write(log::Level::Debug, "client_throttled", session.peer(), {{"rate", requests_.per_second}});
+}
 
 void Server::on_unused(const Session& session, std::vector<UniqueFd> fds) {
     if (!fds.empty()) {

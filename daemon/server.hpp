@@ -43,7 +43,8 @@ struct SocketOptions {
 
 /// How much of itself the server gives, and what its clients give each other if they don't say.
 struct ServerLimits {
-    Quotas::Limits of_user;
+    Quotas::Limits quotas;
+    RequestRate requests;  ///< of each client
     /// Descriptors that a client may have unread.
     std::uint64_t unread_descriptors = 256;
     /// Of a capsule that is published without one.
@@ -111,12 +112,15 @@ class Server final : private Session::Owner, private Outbound::Listener {
     void on_writable(Session& session) override;
     void on_burst_end() override;
     std::size_t room_for_packets(const Session& session) override;
+    void on_throttled(const Session& session) override;
     void on_unused(const Session& session, std::vector<hurray::UniqueFd> fds) override;
     void on_end(Session& session, std::string_view reason) override;
     hurray::wire::BurstReader& reader() noexcept override { return reader_; }
     std::span<std::byte> packet_buffer() noexcept override { return packet_buffer_; }
     void want_writable(SessionNumber session) override;
     void broken(SessionNumber session, std::string_view reason) override;
+    void keeps(SessionNumber session, std::size_t bytes) override { registry_.note_queued(session, bytes); }
+    [[nodiscard]] bool is_user_full(SessionNumber session) const override { return registry_.is_user_full(session); }
 
     void wait_accept();
     void accept_batch();
@@ -156,6 +160,7 @@ class Server final : private Session::Owner, private Outbound::Listener {
     std::deque<std::pair<std::chrono::steady_clock::time_point, SessionNumber>> ungreeted_;
     asio::steady_timer hello_;
     bool hello_armed_ = false;
+    const RequestRate requests_;
     PeerLog peer_log_;
     Traffic traffic_;
     const double start_time_;  ///< seconds since 1970

@@ -22,6 +22,8 @@ namespace {
 
 using hurray::wire::Received;
 
+/// How long a client that has used up its rate is not looked at, at least.
+constexpr std::chrono::milliseconds kLeastThrottle{1};
 /// Packets of one peer before the others have their turn.
 constexpr std::size_t kBurst = 16;
 /// Packets that are read from a dead peer. Its socket held a few hundred at most; more come only from a forked child that
@@ -51,6 +53,12 @@ std::vector<std::uint32_t> peer_groups(int socket) {
     }
 }
 
+/// Whether no more comes than what is in the queue, which is not much.
+bool has_hung_up(int socket) noexcept {
+    pollfd peer{socket, POLLRDHUP, 0};
+    return ::poll(&peer, 1, 0) > 0;
+}
+
 bool has_died(int pidfd) noexcept {
     pollfd process{pidfd, POLLIN, 0};
     return ::poll(&process, 1, 0) > 0;
@@ -59,8 +67,8 @@ bool has_died(int pidfd) noexcept {
 }  // namespace
 
 Session::Session(asio::io_context& io, Owner& owner, hurray::UniqueFd socket, hurray::UniqueFd pidfd,
-                 Dispatcher::Peer peer)
-    : owner_(owner), socket_(io, socket.get()), pidfd_(io), peer_(std::move(peer)) {
+                 Dispatcher::Peer peer, const RequestRate& rate)
+    : owner_(owner), socket_(io, socket.get()), pidfd_(io), peer_(std::move(peer)), tokens_(rate), next_token_(io) {
     (void)socket.release();
     if (pidfd) {
         boost::system::error_code failed;
@@ -82,6 +90,7 @@ hurray::UniqueFd Session::close() {
     closed_ = true;
     boost::system::error_code ignored;
     pidfd_.close(ignored);
+    next_token_.cancel();
     return hurray::UniqueFd(socket_.release());
 }
 
@@ -102,7 +111,7 @@ void Session::wait_readable() {
             return;
         }
         const Read read_until = self->read(kBurst);
-        if (read_until != Read::Over && read_until != Read::Paused) {
+        if (read_until == Read::More || read_until == Read::Empty) {
             self->wait_readable();
         }
     });
@@ -129,6 +138,7 @@ void Session::read_last() {
     switch (read(kLastPackets)) {
         case Read::More:
         case Read::Empty:
+        case Read::Throttled:
             owner_.on_end(*this, "process died");
             break;
         case Read::Paused: {
@@ -168,8 +178,20 @@ Session::Read Session::read_burst(std::size_t most) {
     if (pauses_ != 0) {
         return Read::Paused;
     }
+    const bool is_limited = tokens_.is_limited() && !dead_;
+    if (is_limited) {
+        const auto now = std::chrono::steady_clock::now();
+        most = std::min<std::uint64_t>(most, tokens_.available(now));
+        if (most == 0 && !has_hung_up(socket_.native_handle())) {
+            return throttle();
+        }
+        most = std::max<std::size_t>(most, 1);
+    }
     const std::size_t room = owner_.room_for_packets(*this);
     if (room == 0) {
+        if (is_limited) {
+            tokens_.take(1, std::chrono::steady_clock::now());
+        }
         return read_without_fds();
     }
     const std::size_t wanted = std::min({most, room, owner_.reader().capacity()});
@@ -178,10 +200,25 @@ Session::Read Session::read_burst(std::size_t most) {
         owner_.on_end(*this, burst.error().message);
         return Read::Over;
     }
+    if (is_limited) {
+        tokens_.take(burst->size(), std::chrono::steady_clock::now());
+    }
     // Fewer than wanted are all there are, unless the peer left in between.
     const bool is_all = burst->size() < wanted && burst->back().kind == Received::Kind::Packet && !dead_;
     const Read read_until = handle(*burst, {});
     return read_until == Read::More && is_all ? Read::Empty : read_until;
+}
+
+/// Reads on when there is a token, and not for one alone where many come in a moment. The death of a dead peer is seen meanwhile.
+Session::Read Session::throttle() {
+    next_token_.expires_at(std::max(tokens_.next(), std::chrono::steady_clock::now() + kLeastThrottle));
+    next_token_.async_wait([self = shared_from_this()](const boost::system::error_code& failed) {
+        if (!failed && !self->closed_ && !self->dead_) {
+            self->wait_readable();
+        }
+    });
+    owner_.on_throttled(*this);
+    return Read::Throttled;
 }
 
 /// There is no room for descriptors.

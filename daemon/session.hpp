@@ -8,6 +8,7 @@
 
 #include "daemon/asio.hpp"
 #include "daemon/dispatcher.hpp"
+#include "daemon/token_bucket.hpp"
 #include "daemon/types.hpp"
 #include "libhurray/base/result.hpp"
 #include "libhurray/base/unique_fd.hpp"
@@ -16,7 +17,8 @@
 namespace hurrayd {
 
 /// One connection: waits until its socket is readable or writable, or its process has died, and reads packets in bounded
-/// bursts, each with one system call, so that a busy peer leaves room for the others.
+/// bursts, each with one system call, so that a busy peer leaves room for the others. Whoever says more than its rate allows is read later: what
+/// it sends stays in its socket, and when that is full it waits.
 ///
 /// Owned by the server, and kept alive by its pending handlers; after `close` these do nothing. Threads: one.
 class Session : public std::enable_shared_from_this<Session> {
@@ -32,6 +34,8 @@ class Session : public std::enable_shared_from_this<Session> {
         virtual void on_writable(Session& session) = 0;
         /// How many packets may be received with their descriptors; 0: none, and one without.
         virtual std::size_t room_for_packets(const Session& session) = 0;
+        /// The client has used up its rate: it is read again when there is something of it.
+        virtual void on_throttled(const Session& session) = 0;
         /// Descriptors that nobody looks at any more.
         virtual void on_unused(const Session& session, std::vector<hurray::UniqueFd> fds) = 0;
         /// Nothing comes any more: the peer's queue is read to its end.
@@ -46,7 +50,8 @@ class Session : public std::enable_shared_from_this<Session> {
     };
 
     /// `pidfd` may be empty: then only the socket tells that the peer has died.
-    Session(asio::io_context& io, Owner& owner, hurray::UniqueFd socket, hurray::UniqueFd pidfd, Dispatcher::Peer peer);
+    Session(asio::io_context& io, Owner& owner, hurray::UniqueFd socket, hurray::UniqueFd pidfd, Dispatcher::Peer peer,
+            const RequestRate& rate);
 
     void start();
     void want_writable();
@@ -58,11 +63,12 @@ class Session : public std::enable_shared_from_this<Session> {
 
     [[nodiscard]] SessionNumber number() const noexcept { return peer_.number; }
     [[nodiscard]] Dispatcher::Peer& peer() noexcept { return peer_; }
+    [[nodiscard]] const Dispatcher::Peer& peer() const noexcept { return peer_; }
     [[nodiscard]] std::uint32_t user() const noexcept { return peer_.credentials.uid; }
     [[nodiscard]] int socket() { return socket_.native_handle(); }
 
   private:
-    enum class Read { More, Empty, Paused, Over };
+    enum class Read { More, Empty, Paused, Throttled, Over };
 
     void wait_readable();
     void wait_death();
@@ -71,6 +77,7 @@ class Session : public std::enable_shared_from_this<Session> {
     /// Up to `most` packets.
     Read read(std::size_t most);
     Read read_burst(std::size_t most);
+    Read throttle();
     Read read_without_fds();
     Read handle(std::span<hurray::wire::Received> burst, std::span<std::byte> lone);
 
@@ -78,6 +85,8 @@ class Session : public std::enable_shared_from_this<Session> {
     Waitable socket_;
     Waitable pidfd_;
     Dispatcher::Peer peer_;
+    TokenBucket tokens_;
+    asio::steady_timer next_token_;
     std::size_t pauses_ = 0;
     bool dead_ = false;  ///< the process, that is
     bool closed_ = false;

@@ -200,6 +200,15 @@ HurrayStatus hurray_client_status_json(HurrayClient* client, char* out, uint64_t
             json["writing"].push_back(
                 {{"uid", writing.uid}, {"pid", writing.pid}, {"bytes", writing.bytes}, {"age_ms", writing.age_ms}});
         }
+        json["holders"] = nlohmann::ordered_json::array();
+        for (const wire::Holder& holder : status.holders) {
+            json["holders"].push_back({{"name", holder.name},
+                                       {"uid", holder.uid},
+                                       {"pid", holder.pid},
+                                       {"client_name", holder.client_name},
+                                       {"used", holder.used},
+                                       {"limit", holder.limit}});
+        }
         const auto [capsules, bytes] = session.publisher().totals();
         const SegmentPool::Totals pool = session.pool().totals();
         const PoolLimits& limits = session.pool().limits();

@@ -214,7 +214,8 @@ HURRAY_API HurrayStatus hurray_client_dispatch(HurrayClient *client, int64_t tim
  *
  * uses     what each thing amounts to, for this user (root: every user): name, uid, used, limit (0: none)
  * writing  segments that are reserved and not published yet: uid, pid, bytes, age_ms
- * client   capsules, their bytes, leases; "connection": state ("up", or "away": then uses and writing are empty, daemon_version is "") and reconnects,
+ * holders  which clients have most of what each client may have only so much of, three of each thing: name, uid, pid, client_name, used, limit
+ * client   capsules, their bytes, leases; "connection": state ("up", or "away": then uses, writing and holders are empty, daemon_version is "") and reconnects,
  *          how often it was made anew; and "memory", what was allocated here: segments, bytes (in use and waiting to be
  *          used again); idle_segments, idle_bytes (of those, waiting) and their limits idle_segments_limit, idle_bytes_limit, idle_ms_limit;
  *          arenas, arena_bytes (segments that small buffers share), arena_live_bytes (in use), arena_retired_bytes (never used again, since a

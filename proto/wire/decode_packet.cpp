@@ -343,6 +343,35 @@ Writing read_writing(std::string_view part) {
     return out;
 }
 
+Holder read_holder(std::string_view part) {
+    Holder out;
+    for (Reader in = reader(part); in.next();) {
+        switch (in.tag_and_type()) {
+            case bytes(pb::Holder::kNameFieldNumber):
+                out.name = printable(read_bytes(in));
+                break;
+            case varint(pb::Holder::kUidFieldNumber):
+                out.uid = in.get_uint32();
+                break;
+            case varint(pb::Holder::kPidFieldNumber):
+                out.pid = in.get_int32();
+                break;
+            case bytes(pb::Holder::kClientNameFieldNumber):
+                out.client_name = printable(read_bytes(in));
+                break;
+            case varint(pb::Holder::kUsedFieldNumber):
+                out.used = in.get_uint64();
+                break;
+            case varint(pb::Holder::kLimitFieldNumber):
+                out.limit = in.get_uint64();
+                break;
+            default:
+                in.skip();
+        }
+    }
+    return out;
+}
+
 Result<PacketMessage> read_status_reply(std::string_view message) {
     StatusReply out;
     for (Reader in = reader(message); in.next();) {
@@ -355,6 +384,9 @@ Result<PacketMessage> read_status_reply(std::string_view message) {
                 break;
             case bytes(pb::StatusReply::kDaemonVersionFieldNumber):
                 out.daemon_version = printable(read_bytes(in));
+                break;
+            case bytes(pb::StatusReply::kHoldersFieldNumber):
+                out.holders.push_back(read_holder(read_bytes(in)));
                 break;
             case varint(pb::StatusReply::kUptimeMsFieldNumber):
                 out.uptime_ms = in.get_uint64();

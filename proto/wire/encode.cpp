@@ -279,6 +279,17 @@ void write(const StatusReply& in, Writer& out) {
     }
     put_bytes(out, pb::StatusReply::kDaemonVersionFieldNumber, printable(in.daemon_version));
     put(out, pb::StatusReply::kUptimeMsFieldNumber, in.uptime_ms);
+    for (const Holder& holder : in.holders) {
+        Writer part = part_of(out, pb::StatusReply::kHoldersFieldNumber);
+        put_bytes(part, pb::Holder::kNameFieldNumber, printable(holder.name));
+        put(part, pb::Holder::kUidFieldNumber, holder.uid);
+        if (holder.pid != 0) {
+            part.add_int32(static_cast<Tag>(pb::Holder::kPidFieldNumber), holder.pid);
+        }
+        put_bytes(part, pb::Holder::kClientNameFieldNumber, printable(holder.client_name));
+        put(part, pb::Holder::kUsedFieldNumber, holder.used);
+        put(part, pb::Holder::kLimitFieldNumber, holder.limit);
+    }
 }
 
 void write(const GroupReply& in, Writer& out) {

@@ -140,6 +140,16 @@ struct Writing {
     std::uint64_t age_ms = 0;
 };
 
+/// A client that has much of something, seen by its own user.
+struct Holder {
+    std::string name;
+    std::uint32_t uid = 0;
+    std::int32_t pid = 0;
+    std::string client_name;
+    std::uint64_t used = 0;
+    std::uint64_t limit = 0;
+};
+
 // ---- Requests -------------------------------------------------------------------------------------------------------
 
 struct Hello {
@@ -306,6 +316,7 @@ struct StatusReply {
     std::vector<Writing> writing;
     std::string daemon_version;
     std::uint64_t uptime_ms = 0;
+    std::vector<Holder> holders;
 };
 
 struct GroupReply {

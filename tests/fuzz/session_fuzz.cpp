@@ -639,6 +639,8 @@ class World : private hurrayd::Outbound::Listener {
         }
     }
     void broken(SessionNumber session, std::string_view) override { broken_.push_back(session); }
+    void keeps(SessionNumber session, std::size_t bytes) override { registry_.note_queued(session, bytes); }
+    [[nodiscard]] bool is_user_full(SessionNumber session) const override { return registry_.is_user_full(session); }
 
     Peer* find(SessionNumber number) {
         for (auto& peer : peers_) {
@@ -715,8 +717,18 @@ class World : private hurrayd::Outbound::Listener {
     hurrayd::Closer closer_{[](std::uint64_t) {}};
     hurrayd::SegmentTable segments_{closer_};
     hurrayd::DescriptorBudget budget_{segments_, closer_};
-    hurrayd::Registry registry_{
-        kFirstVersion, {.bytes = 256 * 1024, .all_bytes = 512 * 1024}, hurrayd::Registry::kDefaultMode, 1000};
+    hurrayd::Registry registry_{kFirstVersion,
+                                {.capsules = 48,
+                                 .names = 12,
+                                 .leases = 48,
+                                 .watches = 12,
+                                 .bytes = 256 * 1024,
+                                 .daemon_bytes = 256 * 1024,
+                                 .client_capsules = 40,
+                                 .client_leases = 40,
+                                 .all_bytes = 512 * 1024},
+                                hurrayd::Registry::kDefaultMode,
+                                1000};
     hurrayd::Outbound outbound_{segments_,
                                 *this,
                                 {.packets = 24,

@@ -181,6 +181,36 @@ TEST(StubbedDaemon, FailedWatchCallsBackNoMore) {
     EXPECT_EQ(told, 0) << "the context may be gone by now";
 }
 
+// The client went as soon as it held no lease, and what it was granted too late was lost, and never used again by its producer.
+TEST(StubbedDaemon, WhatIsGrantedTooLateIsReleasedThoughTheClientIsGone) {
+    StubDaemon stub;
+    ConnectOptions options;
+    options.interrupted = [] { return true; };
+    std::optional<Client> client(stub.connect(std::move(options)));
+    struct sigaction action{};
+    action.sa_handler = [](int) {};
+    ::sigaction(SIGUSR1, &action, nullptr);
+    std::atomic<bool> done{false};
+    std::thread waiter([&] {
+        AttachOptions attach;
+        attach.timeout = kForever;
+        EXPECT_EQ(status_of([&] { client->attach("late", attach); }), HURRAY_ERR_INTERRUPTED);
+        done = true;
+    });
+    const auto request = stub.receive();
+    while (!done) {
+        ::pthread_kill(waiter.native_handle(), SIGUSR1);
+        std::this_thread::sleep_for(1ms);
+    }
+    waiter.join();
+    EXPECT_TRUE(std::holds_alternative<wire::Cancel>(stub.receive().message));
+    client.reset();
+    stub.grant(request, {1, fresh_id()});  // it was on its way
+    const auto release = stub.receive();
+    EXPECT_EQ(std::get<wire::Release>(release.message).leases,
+              std::vector{std::get<wire::Attach>(request.message).lease});
+}
+
 TEST(StubbedDaemon, InterruptedWatchIsTakenBackAtTheDaemon) {
     StubDaemon stub;
     ConnectOptions options;
@@ -381,6 +411,23 @@ TEST_F(Edges, AllocateWithoutFreeDescriptorsSaysLimit) {
     const auto status = hurray_client_allocate(client.handle(), &size, 1, nullptr, &allocation);
     ::setrlimit(RLIMIT_NOFILE, &limit);
     EXPECT_EQ(status, HURRAY_ERR_LIMIT) << hurray_last_error_message();
+}
+
+// poll() refuses to look at two where the limit is below two, and whoever waited went round and round.
+TEST_F(Edges, AnswersComeWithALimitOfNoDescriptorsAtAll) {
+    if (kIsSanitized) {
+        GTEST_SKIP() << kNoDescriptorsLeftNote;
+    }
+    Client client = connect(true);
+    rlimit limit{};
+    ::getrlimit(RLIMIT_NOFILE, &limit);
+    for (const rlim_t most : {1, 0}) {
+        const rlimit few = {most, limit.rlim_max};
+        ::setrlimit(RLIMIT_NOFILE, &few);
+        const HurrayStatus status = status_of([&] { client.list(); });
+        ::setrlimit(RLIMIT_NOFILE, &limit);
+        EXPECT_EQ(status, HURRAY_OK) << most;
+    }
 }
 
 TEST_F(Edges, SlowCallbackHoldsNobodyUpAndCostsNoConnection) {

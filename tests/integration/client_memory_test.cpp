@@ -122,6 +122,27 @@ TEST_F(OutOfMemory, WhereverItHappensInAnAttachTheCallEndsAndNothingIsLeft) {
     }
 }
 
+TEST_F(OutOfMemory, WhereverItHappensInAnAllocateNothingStaysReserved) {
+    Client other = connect(true);
+    int request = 0;
+    for (bool met = true; met;) {
+        Client client = connect(true);
+        const std::uint64_t size = 1 << 17;
+        HurrayAllocation* allocation = nullptr;
+        failing_request = ++request;
+        const HurrayStatus status = hurray_client_allocate(client.handle(), &size, 1, nullptr, &allocation);
+        met = failing_request == 0;
+        failing_request = 0;
+        EXPECT_EQ(status == HURRAY_OK, allocation != nullptr);
+        hurray_allocation_destroy(&allocation);
+        if (status_of([&] { client.list(); }) == HURRAY_OK) {  // or its connection has ended, and all that it had
+            EXPECT_EQ(used(other, "reservations"), 0U) << request;
+        }
+        ASSERT_LT(request, 1000);
+    }
+    EXPECT_GT(request, 5) << "or none of them failed";
+}
+
 // The same of many at once: each of which is attached, or none; and of what is published each allocation is taken or is not.
 TEST_F(OutOfMemory, WhereverItHappensInABatchNothingIsLeft) {
     constexpr std::size_t kItems = 3;

@@ -2,19 +2,28 @@
 #include <array>
 #include <atomic>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <latch>
 #include <optional>
+#include <set>
+#include <stdexcept>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <nlohmann/json.hpp>
+
 #include "tests/integration/client_test.hpp"
 #include "tests/support/child.hpp"
 #include "tests/support/old_kernel.hpp"
+#include "tests/support/raw_peer.hpp"
 #include "tests/support/sanitized.hpp"
 
 namespace hurray::test {
@@ -27,7 +36,8 @@ int in_child(const std::function<bool()>& body) {
         bool good = false;
         try {
             good = body();
-        } catch (const std::exception&) {
+        } catch (const std::exception& failure) {
+            std::fprintf(stderr, "child: %s\n", failure.what());
         }
         ::_exit(good ? 0 : 1);
     }
@@ -479,6 +489,163 @@ TEST(WithoutNoexecSeal, MemoryIsPublishedAndAttachedAllTheSame) {
                   allocation.elements<std::uint32_t>()[0] = 4711;
                   client.publish("old", std::move(allocation));
                   return client.attach("old").elements<std::uint32_t>()[0] == 4711;
+              }),
+              0);
+}
+
+// ---- Few descriptors: case D1 ---------------------------------------------------------------------------------------
+
+std::uint64_t leases_in(const Client& client) {
+    const auto status = nlohmann::json::parse(client.status());
+    for (const auto& use : status.at("uses")) {
+        if (use.at("name") == "leases") {
+            return use.at("used").get<std::uint64_t>();
+        }
+    }
+    throw std::runtime_error("no leases are counted");
+}
+
+/// A process of few descriptors attaches one tensor that fits what is free, one that does not, and then a thousand.
+bool attaches_with_few_descriptors(const std::string& socket) {
+    const auto require = [](bool right, const char* what) {
+        if (!right) {
+            throw std::runtime_error(what);
+        }
+    };
+    ConnectOptions options;
+    options.address = socket;
+    options.dispatch_by_caller = true;
+    Client client = Client::connect(std::move(options));
+    rlimit limit{};
+    ::getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = 64;
+    ::setrlimit(RLIMIT_NOFILE, &limit);
+    std::vector<UniqueFd> fillers;
+    while (UniqueFd filler = UniqueFd(::dup(0))) {
+        fillers.push_back(std::move(filler));
+    }
+    fillers.resize(fillers.size() - 2);  // two are free: enough to look at one's own, and for one descriptor
+    const std::size_t before = count_open_descriptors();
+    require(client.attach("one").elements<std::uint32_t>()[0] == 4711, "one descriptor fits");
+    std::string message;
+    require(status_of([&] { client.attach("three"); }, &message) == HURRAY_ERR_LIMIT, "three do not");
+    require(message.find("RLIMIT_NOFILE") != std::string::npos, message.c_str());
+    require(count_open_descriptors() == before, "those that came are closed");
+    while (leases_in(client) != 0) {
+    }
+    fillers.resize(fillers.size() - 10);
+    {
+        const Tensor three = client.attach("three");
+        std::uint64_t buffers = 0;
+        require(hurray_buffer_list_len(three.buffers(), &buffers) == HURRAY_OK && buffers == 3, "all three buffers");
+    }
+    const std::size_t with_room = count_open_descriptors();
+    std::vector<Tensor> kept;
+    for (int i = 0; i < 1000; ++i) {
+        kept.push_back(client.attach("many/" + std::to_string(i)));
+    }
+    require(count_open_descriptors() < with_room + 10, "a thousand tensors cost no descriptors");
+    require(leases_in(client) == 1000, "and are held");
+    return true;
+}
+
+/// What such a process attaches: one tensor in one segment, one in three, a thousand in one each.
+void publish_for_few_descriptors(const std::string& socket) {
+    ConnectOptions options;
+    options.address = socket;
+    auto* client = new Client(Client::connect(std::move(options)));  // until the kill
+    Allocation allocation = client->allocate<std::uint32_t>({1});
+    allocation.elements<std::uint32_t>()[0] = 4711;
+    client->publish("one", std::move(allocation));
+    DescriptorBuilder csr(ElementType::Float32, {3, 4});
+    csr.csr(3).buffer(12).buffer(24).buffer(32);
+    const std::vector<UniqueFd> owned = [] {
+        std::vector<UniqueFd> made;
+        for (int i = 0; i < 3; ++i) {
+            made.push_back(make_memfd());
+        }
+        return made;
+    }();
+    const std::vector<std::int32_t> fds = {owned[0].get(), owned[1].get(), owned[2].get()};
+    client->publish_fds("three", csr.encode(), fds);
+    DenseDescriptor dense;
+    dense.element_type = ElementType::UInt8;
+    dense.shape = {1000};
+    for (int i = 0; i < 1000; ++i) {
+        const UniqueFd memfd = make_memfd();
+        const std::int32_t fd = memfd.get();
+        client->publish_fds("many/" + std::to_string(i), dense.encode(), std::span(&fd, 1));
+    }
+}
+
+TEST(FewDescriptors, WhatDoesNotFitIsGivenBackAndKeptTensorsCostNone) {  // case D1
+    if (kIsSanitized) {
+        GTEST_SKIP() << kNoDescriptorsLeftNote;
+    }
+    DaemonProcess daemon;
+    const Child producer([&] { publish_for_few_descriptors(daemon.socket_path()); });
+    EXPECT_EQ(in_child([&] { return attaches_with_few_descriptors(daemon.socket_path()); }), 0);
+}
+
+// ---- Nothing that is young: case D9 ---------------------------------------------------------------------------------
+
+/// All that the daemon or the library could use and old kernels don't have.
+void refuse_all_that_is_young() {
+    refuse_peer_pidfd();
+    refuse_pidfd_calls();
+    refuse_noexec_seal();
+}
+
+class OldKernel : public ::testing::Test {
+  protected:
+    void TearDown() override {
+        const std::string said = daemon.log();
+        const std::size_t once = said.find("no_peer_pidfd");
+        EXPECT_NE(once, std::string::npos) << said;
+        EXPECT_EQ(said.find("no_peer_pidfd", once + 1), std::string::npos) << "said more than once: " << said;
+    }
+    DaemonProcess daemon{{{}, {}, {}, {}, refuse_all_that_is_young}};
+};
+
+TEST_F(OldKernel, KilledConsumersLoseTheirLeasesOnceEach) {  // cases D9, C1
+    RawPeer producer = RawPeer::greeted(daemon.socket_path());
+    producer.publish(make_tensor("t"));
+    const wire::Id16 session = fresh_id();
+    for (int round = 0; round < 50; ++round) {
+        Child consumer([&] {
+            refuse_all_that_is_young();
+            auto* p = new RawPeer(RawPeer::greeted(daemon.socket_path(), session));
+            for (std::uint64_t lease = 1; lease <= 4; ++lease) {
+                p->attach(lease, "t");
+            }
+        });
+        for (std::uint64_t i = 1; i <= 4; ++i) {
+            ASSERT_EQ(producer.next<wire::LeaseEvent>().remaining, i);
+        }
+        consumer.kill();
+        std::set<std::uint64_t> lost;
+        for (std::uint64_t i = 1; i <= 4; ++i) {
+            const auto event = producer.next<wire::LeaseEvent>();
+            EXPECT_EQ(event.what, wire::LeaseEvent::What::Lost);
+            EXPECT_EQ(event.remaining, 4 - i);
+            lost.insert(event.lease.lease);
+        }
+        EXPECT_EQ(lost.size(), 4u);
+    }
+    EXPECT_FALSE(producer.try_receive());
+}
+
+TEST_F(OldKernel, FewDescriptorsAreDealtWithAsEver) {  // cases D9, D1
+    if (kIsSanitized) {
+        GTEST_SKIP() << kNoDescriptorsLeftNote;
+    }
+    const Child producer([&] {
+        refuse_all_that_is_young();
+        publish_for_few_descriptors(daemon.socket_path());
+    });
+    EXPECT_EQ(in_child([&] {
+                  refuse_all_that_is_young();
+                  return attaches_with_few_descriptors(daemon.socket_path());
               }),
               0);
 }

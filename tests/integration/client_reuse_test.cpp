@@ -162,12 +162,6 @@ class Reuse : public ClientTest {
         EXPECT_EQ(used(other, "reservations"), 0u);
         EXPECT_EQ(memory_of(other).at("bytes"), 0);
     }
-    /// A daemon whose users may have so much memory.
-    static DaemonProcess::Options with_quota(const TemporaryDirectory& directory, std::uint64_t bytes) {
-        const std::string file = directory / "hurrayd.toml";
-        std::ofstream(file) << "[quota]\nuser.bytes = " << bytes << "\n";
-        return {.arguments = {"--config", file}, .environment = {}, .descriptor_limit = {}};
-    }
 };
 
 // ---- What a steady loop costs
@@ -567,70 +561,7 @@ TEST_F(Reuse, StampsAreRightInEveryConsumerWhileSomeAreKilledAndNothingIsLeft) {
     }
 }
 
-// ---- Quotas, and who is writing
-
-TEST_F(Reuse, BudgetIsUsedToTheLastPage) {  // case A4
-    constexpr std::uint64_t kBudget = 32 << 20;
-    const TemporaryDirectory directory;
-    DaemonProcess daemon(with_quota(directory, kBudget));
-    ConnectOptions options;
-    options.address = daemon.socket_path();
-    Client client = Client::connect(std::move(options));
-    for (const std::uint64_t size : {std::uint64_t{8'000'000}, (std::uint64_t{1} << 20) + 1, std::uint64_t{65'535}}) {
-        const std::uint64_t rounded = (size + 4095) / 4096 * 4096;
-        std::vector<CapsuleInfo> published;
-        std::string message;
-        HurrayStatus refused = HURRAY_OK;
-        while (refused == HURRAY_OK) {
-            refused = status_of([&] { published.push_back(client.publish("", client.allocate<std::uint8_t>({size}))); },
-                                &message);
-            const auto uses = Json::parse(client.status()).at("uses");
-            const auto bytes =
-                std::find_if(uses.begin(), uses.end(), [](const Json& use) { return use["name"] == "bytes"; });
-            ASSERT_NE(bytes, uses.end());
-            EXPECT_EQ(bytes->at("limit"), kBudget);
-            EXPECT_EQ(bytes->at("used"), memory_of(client).at("bytes"));
-        }
-        EXPECT_EQ(published.size(), kBudget / rounded) << size;
-        EXPECT_EQ(refused, HURRAY_ERR_OVER_QUOTA);
-        EXPECT_NE(message.find("at most 33554432 are allowed (quota.user.bytes)"), std::string::npos) << message;
-        for (const CapsuleInfo& info : published) {
-            client.withdraw(info.capsule);  // what waits to be used again makes room for the next size
-        }
-    }
-}
-
-TEST_F(Reuse, UnpublishedMemoryIsShownAndGoesWithItsProcess) {  // cases B1, B3
-    constexpr std::uint64_t kBudget = 64 << 20;
-    const TemporaryDirectory directory;
-    DaemonProcess daemon(with_quota(directory, kBudget));
-    const auto connect_to = [&] {
-        ConnectOptions options;
-        options.address = daemon.socket_path();
-        return Client::connect(std::move(options));
-    };
-    for (int round = 0; round < rounds(40); ++round) {
-        const Child producer([&] {
-            auto* client = new Client(connect_to());  // both live until the kill
-            auto* allocation = new Allocation(client->allocate<std::uint8_t>({kBudget / 5 * 2}));
-            std::memset(allocation->buffer().data(), 1, allocation->buffer().size() / 2);
-        });
-        RawPeer looker = RawPeer::greeted(daemon.socket_path());
-        const auto status = looker.call<wire::StatusReply>(wire::StatusRequest{});
-        ASSERT_LE(status.writing.size(), 2u) << "the one that was killed before may be there for a moment";
-        ASSERT_GE(status.writing.size(), 1u);
-        EXPECT_EQ(status.writing.back().pid, producer.pid());
-        EXPECT_EQ(status.writing.back().uid, ::getuid());
-        EXPECT_EQ(status.writing.back().bytes, (kBudget / 5 * 2 + 4095) / 4096 * 4096);
-        EXPECT_TRUE(looker.call<wire::ListReply>(wire::List{}).capsules.empty());
-        // Half of the budget and more is in use: the next round needs it back.
-        looker.close();
-        const_cast<Child&>(producer).kill();
-        RawPeer waiter = RawPeer::greeted(daemon.socket_path());
-        while (!waiter.call<wire::StatusReply>(wire::StatusRequest{}).writing.empty()) {
-        }
-    }
-}
+// ---- What is not published, and what is small
 
 TEST_F(Reuse, AllocationThatIsNotPublishedGivesItsMemoryBackAtOnce) {
     Client client = connect();

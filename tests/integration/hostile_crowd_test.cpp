@@ -1,13 +1,20 @@
+#include <algorithm>
 #include <deque>
+#include <fstream>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
+
+#include <unistd.h>
 
 #include <gtest/gtest.h>
 
 #include "proto/wire/codec.hpp"
 #include "tests/integration/hostile_peer.hpp"
-#include "tests/support/in_process_daemon.hpp"
+#include "tests/support/daemon_process.hpp"
+#include "tests/support/prometheus_text.hpp"
+#include "tests/support/temporary_directory.hpp"
 
 // Too many, too often, or anything at all.
 
@@ -122,6 +129,97 @@ TEST_F(HostileCrowd, FloodOfRequestsLeavesRoomForOthers) {
             }
         }
     }
+}
+
+// ---- Where a client may say only so much
+
+class HostileFlood : public HostileCrowd {
+  protected:
+    TemporaryDirectory directory;
+    DaemonProcess limited_to(std::uint64_t rate, std::uint64_t burst) {
+        const std::string file = directory / "hurrayd.toml";
+        std::ofstream(file) << "[quota.client]\nrequest_rate = " << rate << "\nrequest_burst = " << burst << "\n";
+        return DaemonProcess({.arguments = {"--config", file}, .environment = {}, .descriptor_limit = {}});
+    }
+};
+
+TEST_F(HostileFlood, OfClientOverItsRateTheRestIsReadLaterAndNobodyElseWaits) {
+    constexpr std::uint64_t kBurst = 100;
+    DaemonProcess strict = limited_to(1, kBurst);
+    RawPeer flooder = RawPeer::greeted(strict.socket_path());
+    constexpr std::uint64_t kSaid = 250;  // as many as fit its socket
+    for (std::uint64_t i = 0; i < kSaid; ++i) {
+        flooder.send(wire::StatusRequest{});
+    }
+    for (std::uint64_t i = 1; i < kBurst; ++i) {  // its Hello was one
+        flooder.next<wire::StatusReply>(i + 1);
+    }
+    RawPeer neighbour = RawPeer::greeted(strict.socket_path());
+    for (std::uint64_t i = 1; i < kBurst; ++i) {
+        neighbour.call<wire::StatusReply>(wire::StatusRequest{});
+    }
+    std::uint64_t later = 0;
+    while (flooder.try_receive()) {
+        ++later;
+    }
+    EXPECT_LT(later, kSaid - kBurst) << "one for each second";
+    EXPECT_GE(scrape(strict.metrics_path()).at("hurray_throttled_total"), 1);
+    // What it said last counts, and its end is seen, though a hundred requests are before it.
+    flooder.close();
+    while (true) {
+        const auto uses = RawPeer::greeted(strict.socket_path()).call<wire::StatusReply>(wire::StatusRequest{}).uses;
+        const auto clients =
+            std::find_if(uses.begin(), uses.end(), [](const wire::Use& use) { return use.name == "clients"; });
+        if (clients != uses.end() && clients->used <= 1) {
+            break;
+        }
+    }
+}
+
+TEST_F(HostileFlood, EverythingThatWasSaidIsAnsweredInItsOrder) {
+    DaemonProcess strict = limited_to(2000, 10);
+    RawPeer p = RawPeer::greeted(strict.socket_path());
+    constexpr std::uint64_t kSaid = 200;
+    for (std::uint64_t i = 0; i < kSaid; ++i) {
+        p.send(wire::StatusRequest{});
+    }
+    for (std::uint64_t i = 0; i < kSaid; ++i) {
+        p.next<wire::StatusReply>(i + 2);
+    }
+    EXPECT_GE(scrape(strict.metrics_path()).at("hurray_throttled_total"), 1);
+}
+
+// The whole budget of a user goes for what one connection makes the daemon keep; another user, and the daemon, go on.
+TEST_F(HostileFlood, WhatOneUserMakesTheDaemonKeepIsBounded) {
+    const std::string file = directory / "hurrayd.toml";
+    std::ofstream(file) << "[quota.user]\ndaemon_bytes = 1000000\n";
+    DaemonProcess strict({.arguments = {"--config", file}, .environment = {}, .descriptor_limit = {}});
+    RawPeer greedy = RawPeer::greeted(strict.socket_path());
+    std::optional<Error> refused;
+    std::vector<wire::CapsuleId> published;
+    while (!refused && published.size() < 10'000) {
+        const TestTensor tensor = make_tensor("n/" + std::to_string(published.size()), 0);
+        const auto id = greedy.send(tensor.publish);
+        Incoming answer = greedy.receive();
+        ASSERT_EQ(answer.packet.request_id, id);
+        if (auto* error = std::get_if<Error>(&answer.packet.message)) {
+            refused = *error;
+        } else {
+            published.push_back({::getuid(), tensor.publish.capsule});
+        }
+    }
+    ASSERT_TRUE(refused);
+    EXPECT_EQ(refused->code, Errc::OverQuota);
+    EXPECT_EQ(refused->limit_name, "quota.user.daemon_bytes");
+    EXPECT_EQ(refused->limit, 1'000'000u);
+    EXPECT_LE(refused->in_use, refused->limit);
+    EXPECT_GT(refused->in_use + refused->value, refused->limit);
+    for (const wire::CapsuleId& id : published) {
+        greedy.send(wire::Withdraw{id});
+        greedy.next<wire::Ended>();
+        greedy.receive();
+    }
+    greedy.publish(make_tensor("again", 0));
 }
 
 // Many packets wait when the daemon comes to read, each with as many descriptors as there can be, of which none is kept.

@@ -226,7 +226,8 @@ TEST_F(HostileDescriptors, PeerThatDiesLeavingWhatCantBeClosedIsGoneAllTheSame) 
 }
 
 TEST_F(HostileDescriptors, DaemonThatIsOutOfDescriptorsSaysSoAndGoesOn) {  // case D3
-    constexpr std::uint64_t kLimit = 320;
+    constexpr std::uint64_t kLimit = 512;
+    constexpr std::size_t kWithdrawn = 50;
     DaemonProcess small({.arguments = {}, .environment = {}, .descriptor_limit = kLimit});
     RawPeer producer = RawPeer::greeted(small.socket_path());
     RawPeer neighbour = RawPeer::greeted(small.socket_path());
@@ -256,20 +257,24 @@ TEST_F(HostileDescriptors, DaemonThatIsOutOfDescriptorsSaysSoAndGoesOn) {  // ca
     // The neighbour, too, is refused on its connection, which goes on; others come in and attach.
     const TestTensor tensor = make_tensor("neighbour");
     EXPECT_EQ(neighbour.next<Error>(neighbour.send(tensor.publish, {tensor.fd.get()})).code, Errc::Limit);
+    producer.call<wire::StatusReply>(wire::StatusRequest{});
     neighbour.call<wire::StatusReply>(wire::StatusRequest{});
     RawPeer consumer = RawPeer::greeted(small.socket_path());
     const auto attach = consumer.send(wire::Attach{1, published[0], wire::Which::Latest, 0, 0});
     EXPECT_EQ(consumer.receive().packet.request_id, attach);
     producer.next<wire::LeaseEvent>();
-    // Once withdrawn and forgotten, they leave room.
+    // Once withdrawn and forgotten, they leave room for as many, less the consumer that has come.
     producer.call<wire::Done>(wire::Forget{std::move(segments)});
-    for (std::size_t i = 1; i < 9; ++i) {
+    ASSERT_GT(published.size(), kWithdrawn + 1);
+    for (std::size_t i = 1; i <= kWithdrawn; ++i) {
         producer.send(wire::Withdraw{published[i]});
         producer.next<wire::Ended>();
         producer.receive();
     }
-    producer.publish(make_tensor("again"));
     neighbour.publish(tensor);
+    for (std::size_t i = 4; i < kWithdrawn; ++i) {
+        producer.publish(make_tensor("again/" + std::to_string(i)));
+    }
 }
 
 // Where there is no room, nobody can be kept waiting by what is not received either.

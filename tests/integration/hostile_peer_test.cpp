@@ -1,11 +1,12 @@
+#include <algorithm>
+#include <array>
+#include <deque>
+#include <span>
+
 #include <fcntl.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
-#include <algorithm>
-
-#include <array>
-#include <deque>
 
 #include <gtest/gtest.h>
 
@@ -84,11 +85,38 @@ TEST_F(HostilePeer, DescriptorsNobodyAskedForAreClosed) {  // case D7
     {
         RawPeer p = peer();
         const UniqueFd fd = make_memfd();
-        for (int i = 0; i < 1000; ++i) {
+        for (int i = 0; i < 10'000; ++i) {
             const auto id = p.send(wire::StatusRequest{}, {fd.get(), fd.get(), fd.get(), fd.get(), fd.get()});
             EXPECT_EQ(p.next<Error>(id).code, Errc::InvalidArgument);
         }
     }
+}
+
+TEST_F(HostilePeer, DescriptorsBelongToThePacketThatTheyCameWith) {  // case D7
+    RawPeer p = peer();
+    const TestTensor first = make_tensor("first");
+    const TestTensor second = make_tensor("second");
+    // An empty list of descriptors, on a packet that brings none and on one that should bring one.
+    p.send_raw(wire::encoded(wire::Request{2, 0, wire::StatusRequest{}}), {});
+    p.next<wire::StatusReply>(2);
+    p.send_raw(wire::encoded(wire::Request{3, 0, first.publish}), {});
+    EXPECT_EQ(p.next<Error>(3).code, Errc::InvalidArgument);
+    // Of two packets back to back the descriptor is on the wrong one: neither gets the other's.
+    const int loan = second.fd.get();
+    p.send_raw(wire::encoded(wire::Request{4, 0, wire::StatusRequest{}}), std::span(&loan, 1));
+    p.send_raw(wire::encoded(wire::Request{5, 0, second.publish}), {});
+    EXPECT_EQ(p.next<Error>(4).code, Errc::InvalidArgument);
+    EXPECT_EQ(p.next<Error>(5).code, Errc::InvalidArgument);
+    p.send_raw(wire::encoded(wire::Request{6, 0, wire::List{}}));
+    EXPECT_TRUE(p.next<wire::ListReply>(6).capsules.empty());
+    // Two publishes back to back, each with its own.
+    p.send_raw(wire::encoded(wire::Request{7, 0, first.publish}), std::array{first.fd.get()});
+    p.send_raw(wire::encoded(wire::Request{8, 0, second.publish}), std::array{second.fd.get()});
+    p.next<wire::PublishReply>(7);
+    p.next<wire::PublishReply>(8);
+    RawPeer consumer = peer();
+    EXPECT_EQ(inode_of(consumer.attach(1, "first").fds.at(0).get()), inode_of(first.fd.get()));
+    EXPECT_EQ(inode_of(consumer.attach(2, "second").fds.at(0).get()), inode_of(second.fd.get()));
 }
 
 TEST_F(HostilePeer, TooFewOrTooManyDescriptorsAreRefused) {
@@ -240,7 +268,7 @@ TEST_F(HostilePeer, DaemonThatIsOutOfMemoryEndsWithOne) {
     DaemonProcess small({.arguments = {}, .environment = {}, .descriptor_limit = {}, .address_space_limit = 64 << 20});
     RawPeer greedy = RawPeer::greeted(small.socket_path());
     try {
-        for (std::uint64_t n = 0;; ++n) {  // capsules without memory: there is no quota of them
+        for (std::uint64_t n = 0;; ++n) {  // capsules without memory, far from any quota
             greedy.publish(make_tensor(std::string(200, 'n') + std::to_string(n), 0));
         }
     } catch (const std::runtime_error&) {  // the connection ended

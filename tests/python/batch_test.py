@@ -24,6 +24,15 @@ def test_model_arrives_whole_and_in_order(client, other):
     assert client.publish_many({}) == {} and other.attach_many([]) == []
 
 
+def test_memory_of_another_kind_is_refused_for_all(client, other):
+    client.publish("weights", np.arange(5, dtype="float32"), copy=True, immutable=True)
+    client.publish("loop", np.arange(5, dtype="float32"), copy=True)
+    with pytest.raises(hurray.UnsupportedError, match="not immutable"):
+        other.attach_many(["weights", "loop"], immutable_only=True)
+    assert [tensor.immutable for tensor in other.attach_many(["weights", "weights"], immutable_only=True)] == [True] * 2
+    assert len(other.attach_many(["weights", "loop"], allow_unsealed=True)) == 2
+
+
 def test_allocated_arrays_are_taken(client, other):
     arrays = {}
     for i in range(20):

@@ -9,5 +9,7 @@ namespace hurray::test {
 void refuse_peer_pidfd();
 /// Before Linux 6.3: memfd_create knows no MFD_NOEXEC_SEAL.
 void refuse_noexec_seal();
+/// Before Linux 5.3: no pidfd_open, nor pidfd_getfd.
+void refuse_pidfd_calls();
 
 }  // namespace hurray::test

@@ -67,6 +67,11 @@ auto remembering(std::string (*look_up)(std::uint32_t)) {
     };
 }
 
+/// So much of what the daemon counts under that name.
+std::string amount_of(const std::string& what, std::uint64_t value) {
+    return what.find("bytes") != std::string::npos ? human_bytes(value) : std::to_string(value);
+}
+
 // ---- Output and errors ---------------------------------------------------------------------------------------------
 
 void print(const Json& json) { std::cout << json.dump(2, ' ', false, Json::error_handler_t::replace) << '\n'; }
@@ -231,12 +236,28 @@ int status(const Look& look) {
             Table table({{"USE", Left}, {"UID", Right}, {"USED", Right}, {"LIMIT", Right}});
             for (const Json& use : uses) {
                 const std::string what = use.value("name", "");
-                const auto amount = [&](std::uint64_t value) {
-                    return what.find("bytes") != std::string::npos ? human_bytes(value) : std::to_string(value);
-                };
                 const auto limit = use.value("limit", std::uint64_t{0});
-                table.add({what, std::to_string(use.value("uid", 0u)), amount(use.value("used", std::uint64_t{0})),
-                           limit == 0 ? "-" : amount(limit)});
+                table.add({what, std::to_string(use.value("uid", 0u)),
+                           amount_of(what, use.value("used", std::uint64_t{0})),
+                           limit == 0 ? "-" : amount_of(what, limit)});
+            }
+            std::cout << '\n';
+            table.print(std::cout);
+        }
+        if (const Json holders = status.value("holders", Json::array()); !holders.empty()) {
+            Table table({{"MOST OF", Left},
+                         {"UID", Right},
+                         {"PID", Right},
+                         {"CLIENT", Left},
+                         {"USED", Right},
+                         {"LIMIT", Right}});
+            for (const Json& holder : holders) {
+                const std::string what = holder.value("name", "");
+                const auto limit = holder.value("limit", std::uint64_t{0});
+                const std::string label = holder.value("client_name", "");
+                table.add({what, std::to_string(holder.value("uid", 0u)), std::to_string(holder.value("pid", 0)),
+                           label.empty() ? "-" : label, amount_of(what, holder.value("used", std::uint64_t{0})),
+                           limit == 0 ? "-" : amount_of(what, limit)});
             }
             std::cout << '\n';
             table.print(std::cout);

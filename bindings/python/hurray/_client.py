@@ -594,17 +594,19 @@ class Client:
             bool(allow_unsealed),
         )
 
-    def attach_many(self, what, *, timeout=0.0) -> list[_hurray.Tensor]:
+    def attach_many(
+        self, what, *, timeout=0.0, immutable_only=False, allow_unsealed=False
+    ) -> list[_hurray.Tensor]:
         """Attach several published tensors, all of them or none, in a small part of the time that `attach` of each takes.
 
         `what` are names, Capsules and Publications, each as for `attach`; the tensors come in that order. `timeout` is for
-        all of them together. What is raised names the first that could not be had; none is held then.
+        all of them together; `immutable_only` and `allow_unsealed` are for each, as for `attach`. What is raised names the first that could not be had; none is held then.
         """
         wanted = []
         for one in what:
             capsule = getattr(one, "capsule", None)
             wanted.append((_text("name", one) if capsule is None else None, capsule))
-        return self._core.attach_many(wanted, _milliseconds(timeout))
+        return self._core.attach_many(wanted, _milliseconds(timeout), bool(immutable_only), bool(allow_unsealed))
 
     def take(self, what, *, timeout=0.0) -> _hurray.Tensor:
         """Take what was published `once`: the oldest under a name, for this client alone.

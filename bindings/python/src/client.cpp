@@ -449,13 +449,21 @@ void Client::withdraw(const std::string& capsule) {
     check(without_gil([&] { return hurray_client_withdraw(state->handle, &id); }));
 }
 
+namespace {
+
+/// Memory of which kinds a consumer is content with.
+std::uint32_t memory_flags(bool immutable_only, bool allow_unsealed) {
+    return (immutable_only ? HURRAY_ATTACH_IMMUTABLE_ONLY : 0U) | (allow_unsealed ? HURRAY_ATTACH_ALLOW_UNSEALED : 0U);
+}
+
+}  // namespace
+
 std::unique_ptr<Tensor> Client::attach(const std::optional<std::string>& name,
                                        const std::optional<std::string>& capsule, std::uint64_t version,
                                        std::uint64_t newer_than, std::int64_t timeout_ms, bool immutable_only,
                                        bool allow_unsealed) {
     HurrayAttachOptions options{};
-    options.flags =
-        (immutable_only ? HURRAY_ATTACH_IMMUTABLE_ONLY : 0) | (allow_unsealed ? HURRAY_ATTACH_ALLOW_UNSEALED : 0);
+    options.flags = memory_flags(immutable_only, allow_unsealed);
     options.version = version;
     options.newer_than = newer_than;
     options.timeout_ms = timeout_ms;
@@ -489,8 +497,8 @@ std::unique_ptr<Tensor> Client::attach_what(const std::optional<std::string>& na
 }
 
 std::vector<std::unique_ptr<Tensor>> Client::attach_many(
-    const std::vector<std::pair<std::optional<std::string>, std::optional<std::string>>>& what,
-    std::int64_t timeout_ms) {
+    const std::vector<std::pair<std::optional<std::string>, std::optional<std::string>>>& what, std::int64_t timeout_ms,
+    bool immutable_only, bool allow_unsealed) {
     const std::shared_ptr<ClientState> state = use();
     std::vector<HurrayCapsuleId> ids(what.size());
     std::vector<HurrayAttachOptions> options(what.size());
@@ -503,6 +511,7 @@ std::vector<std::unique_ptr<Tensor>> Client::attach_many(
         options[i].struct_size = sizeof options[i];
         options[i].name = c_str(name);
         options[i].timeout_ms = timeout_ms;
+        options[i].flags = memory_flags(immutable_only, allow_unsealed);
         if (capsule) {
             ids[i] = capsule_from_text(*capsule);
             options[i].capsule = &ids[i];
@@ -754,7 +763,8 @@ void bind_client(nb::module_& module) {
              nb::arg("newer_than"), nb::arg("timeout_ms"), nb::arg("immutable_only") = false,
              nb::arg("allow_unsealed") = false)
         .def("take", &Client::take, nb::arg("name").none(), nb::arg("capsule").none(), nb::arg("timeout_ms"))
-        .def("attach_many", &Client::attach_many, nb::arg("what"), nb::arg("timeout_ms"))
+        .def("attach_many", &Client::attach_many, nb::arg("what"), nb::arg("timeout_ms"), nb::arg("immutable_only"),
+             nb::arg("allow_unsealed"))
         .def("list", &Client::list, nb::arg("pattern"))
         .def("watch", &Client::watch, nb::arg("pattern"), nb::arg("callable"))
         .def("unwatch", &Client::unwatch, nb::arg("watch"))

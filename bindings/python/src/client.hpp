@@ -152,7 +152,7 @@ class Client {
     /// Of each, name or capsule.
     [[nodiscard]] std::vector<std::unique_ptr<Tensor>> attach_many(
         const std::vector<std::pair<std::optional<std::string>, std::optional<std::string>>>& what,
-        std::int64_t timeout_ms);
+        std::int64_t timeout_ms, bool immutable_only, bool allow_unsealed);
     [[nodiscard]] nb::list list(const std::string& pattern);
     std::uint64_t watch(const std::string& pattern, nb::object callable);
     void unwatch(std::uint64_t watch);

@@ -90,6 +90,15 @@ TEST(CloserTest, WhatCantBeClosedHoldsUpItsOwnSenderAlone) {
     wait_until_none_is_pending(closer);
 }
 
+TEST(CloserTest, SmallMemoryIsNotClosedHereIfItIsOneOfMany) {
+    Closer closer([](std::uint64_t) {});
+    LingeringSocket stuck;
+    closer.close_memory(stuck.take(), 4096, true);  // here it would wait for ever
+    EXPECT_EQ(closer.pending(), 1U);
+    stuck.let_go();
+    wait_until_none_is_pending(closer);
+}
+
 TEST(CloserTest, ItsEndWaitsForNobodyWhoCantBeClosed) {
     LingeringSocket stuck;
     {

@@ -180,9 +180,9 @@ TEST_F(ConfigTest, MemoryMayBeLimited) {
     write("[quota]\nbytes = 68719476736\nuser.bytes = 4096\nuser.reservations = 7\n");
     const auto config = load_config(line, user);
     ASSERT_TRUE(config.has_value()) << config.error().message;
-    EXPECT_EQ(config->limits.of_user.all_bytes, 68719476736u);
-    EXPECT_EQ(config->limits.of_user.bytes, 4096u);
-    EXPECT_EQ(config->limits.of_user.reservations, 7u);
+    EXPECT_EQ(config->limits.quotas.all_bytes, 68719476736u);
+    EXPECT_EQ(config->limits.quotas.bytes, 4096u);
+    EXPECT_EQ(config->limits.quotas.reservations, 7u);
     for (const char* bytes : {"4095", "-1", "\"1G\""}) {
         write(std::string("[quota]\nuser.bytes = ") + bytes + "\n");
         EXPECT_NE(message(user).find("allowed: 0, or 4096 or more"), std::string::npos) << bytes;
@@ -204,11 +204,37 @@ TEST_F(ConfigTest, DefaultAccessGrantsReadingAndWriting) {
     }
 }
 
+TEST_F(ConfigTest, QuotasOfUsersAndClientsGoWhereTheyBelong) {
+    write(
+        "[quota]\nbytes = 17000\n"
+        "user.clients = 1\nuser.capsules = 2\nuser.names = 3\nuser.leases = 4\nuser.waiting = 5\nuser.watches = 6\n"
+        "user.reservations = 7\nuser.descriptors = 8\nuser.bytes = 9000\nuser.daemon_bytes = 100000\n"
+        "client.capsules = 11\nclient.leases = 12\nclient.waiting = 13\nclient.watches = 14\nclient.bytes = 15000\n"
+        "client.daemon_bytes = 160000\nclient.request_rate = 18\nclient.request_burst = 19\n");
+    const auto config = load_config(line, user);
+    ASSERT_TRUE(config) << config.error().message;
+    const Quotas quotas(config->limits.quotas);
+    const std::array<std::uint64_t, kQuotas> expected = {1,      2,  3,  4,  5,  6,     7,      8,    9000,
+                                                         100000, 11, 12, 13, 14, 15000, 160000, 17000};
+    for (std::size_t i = 0; i < kQuotas; ++i) {
+        EXPECT_EQ(quotas.limit(static_cast<Quota>(i)), expected.at(i)) << name_of(static_cast<Quota>(i));
+        EXPECT_NE(describe_keys().find("  " + std::string(name_of(static_cast<Quota>(i))) + " ("), std::string::npos);
+    }
+    EXPECT_EQ(config->limits.requests.per_second, 18u);
+    EXPECT_EQ(config->limits.requests.burst, 19u);
+    for (const char* wrong : {"user.daemon_bytes = 65535", "client.daemon_bytes = 1", "user.capsules = 0",
+                              "client.leases = -1", "client.request_burst = 0", "client.request_rate = 1000000001"}) {
+        write(std::string("[quota]\n") + wrong + "\n");
+        EXPECT_NE(message(user).find("allowed: "), std::string::npos) << wrong;
+    }
+}
+
 TEST_F(ConfigTest, HelpShowsEveryKey) {
     for (const char* key :
          {"socket.path", "socket.mode", "socket.group", "metrics.path", "metrics.mode", "metrics.group",
           "access.default_mode", "log.level", "limits.descriptors", "quota.user.clients", "quota.user.waiting",
-          "quota.user.reservations", "quota.user.bytes", "quota.bytes", "quota.user.unread_descriptors"}) {
+          "quota.user.reservations", "quota.user.bytes", "quota.bytes", "quota.user.unread_descriptors",
+          "quota.user.daemon_bytes", "quota.client.leases", "quota.client.request_rate"}) {
         EXPECT_NE(describe_keys().find(key), std::string::npos) << key;
     }
 }

@@ -3,7 +3,9 @@
 #include <array>
 #include <chrono>
 #include <cstdio>
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -39,6 +41,10 @@ class OutboundTest : public testing::Test, protected Outbound::Listener {
     void broken(SessionNumber session, std::string_view reason) override {
         broken_sessions.emplace_back(session.value, reason);
     }
+    void keeps(SessionNumber session, std::size_t bytes) override { kept_bytes[session.value] = bytes; }
+    [[nodiscard]] bool is_user_full(SessionNumber session) const override { return full_users.contains(session.value); }
+    std::map<std::uint64_t, std::size_t> kept_bytes;
+    std::set<std::uint64_t> full_users;
 
     struct Ends {
         UniqueFd daemon;
@@ -595,6 +601,71 @@ TEST_F(CrowdedOutboundTest, WhoReadsIsNotCutForWhatItHasStillUnread) {
     EXPECT_EQ(broken_sessions, Broken{});
 }
 
+// It had read all that it was sent, and was cut for what others kept from it.
+TEST_F(CrowdedOutboundTest, WhoHasReadAllIsNotCutForWhatIsKeptFromIt) {
+    Outbound strict(segments, *this, {.packets = 5, .unread_fds = 256, .all_unread_fds = 10});
+    for (const std::uint64_t n : {1, 3}) {
+        strict.add({n}, ends.at(n).daemon.get());
+    }
+    const auto grant_to = [&](SessionNumber to, std::uint64_t id) {
+        wire::AttachReply reply;
+        reply.segments = {{segment.value, true, wire::Memory::Reusable, 4096, 0}};
+        out.send(to, id, std::move(reply));
+        strict.deliver(out);
+    };
+    for (std::uint64_t id = 1; id <= 10; ++id) {
+        grant_to({1}, id);
+    }
+    for (std::uint64_t id = 11; id <= 20; ++id) {
+        grant_to({3}, id);
+    }
+    EXPECT_TRUE(strict.has_refused());
+    EXPECT_EQ(arrived({3}), Ids{});
+    strict.cut_stalled(now);
+    now += std::chrono::seconds(2);
+    strict.retry_refused();
+    strict.cut_stalled(now);
+    EXPECT_EQ(broken_sessions, (Broken{{1, "leaves descriptors unread for which others wait"}}));
+    strict.remove({1});
+    strict.retry_refused();
+    EXPECT_EQ(arrived({3}), (Ids{11, 12, 13, 14, 15, 16, 17, 18, 19, 20}));
+}
+
+// Its user had memory left for it to fill, or did not.
+TEST_F(OutboundTest, WithAUserThatCostsTooMuchThereIsNoPatience) {
+    Outbound strict(segments, *this, {.packets = 5});
+    const auto reader = add(1);
+    strict.add(reader, ends[1].daemon.get());
+    const auto send_one = [&] {
+        out.send(reader, 1, wire::PublishReply{});
+        strict.deliver(out);
+    };
+    while (strict.idle(reader)) {
+        send_one();
+    }
+    full_users = {1};
+    for (int i = 0; i < 4; ++i) {
+        send_one();
+    }
+    EXPECT_EQ(broken_sessions, Broken{}) << "as much as that everybody may have";
+    send_one();
+    EXPECT_EQ(broken_sessions, (Broken{{1, "slow reader"}}));
+    EXPECT_EQ(kept_bytes[1], 0u);
+}
+
+TEST_F(OutboundTest, TellsWhatItKeepsForEach) {
+    const auto a = add(1);
+    fill(a);
+    const std::size_t one = kept_bytes[1];
+    EXPECT_GT(one, 0u);
+    send(a, 2);
+    EXPECT_GT(kept_bytes[1], one);
+    EXPECT_FALSE(kept_bytes.contains(2));
+    drain(a);
+    EXPECT_TRUE(outbound.idle(a));
+    EXPECT_EQ(kept_bytes[1], 0u);
+}
+
 TEST_F(CrowdedOutboundTest, AGrantOfMoreThanAllMayHaveGoesAlone) {
     wire::AttachReply reply;
     for (int i = 0; i < 20; ++i) {
@@ -714,6 +785,39 @@ TEST_F(KeepingOutboundTest, IsNotToldOfWhatItHasDroppedOrNeverHad) {
     outbound.deliver(out);
     end_segment();
     EXPECT_FALSE(outbound.has_gone());
+}
+
+// It kept them, and was never told of their end, since the daemon did not remember that it had them.
+TEST_F(KeepingOutboundTest, IsToldAtOnceNotToKeepWhatIsNotRemembered) {
+    const auto forgetful_keeper = add(2);
+    Outbound forgetful(segments, *this, {.kept_segments = 1});
+    forgetful.add(forgetful_keeper, ends[2].daemon.get());
+    forgetful.keep_segments(forgetful_keeper);
+    const SegmentNumber first = segments.add(UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC)), 4096);
+    const auto grant_of = [&](SegmentNumber which, std::uint64_t id) {
+        wire::AttachReply reply;
+        reply.segments = {{which.value, true, wire::Memory::Reusable, 4096, 0}};
+        out.send(forgetful_keeper, id, std::move(reply));
+        forgetful.deliver(out);
+        return fds_of(forgetful_keeper, id);
+    };
+    EXPECT_EQ(grant_of(first, 1), 1u);
+    EXPECT_FALSE(forgetful.has_gone());
+    EXPECT_EQ(grant_of(segment, 2), 1u);
+    EXPECT_EQ(grant_of(segment, 3), 1u) << "it is not remembered";
+    EXPECT_TRUE(forgetful.has_gone());
+    forgetful.tell_gone();
+    EXPECT_EQ(arrived(forgetful_keeper), Ids{0});
+    EXPECT_EQ(grant_of(first, 4), 0u);
+
+    // There is room again: what it now is remembered to have it may keep, though it was to be told otherwise.
+    EXPECT_EQ(grant_of(segment, 5), 1u);
+    out.forgotten.push_back({0, forgetful_keeper, first});
+    forgetful.deliver(out);
+    EXPECT_EQ(grant_of(segment, 6), 1u);
+    forgetful.tell_gone();
+    EXPECT_EQ(arrived(forgetful_keeper), Ids{});
+    EXPECT_EQ(grant_of(segment, 7), 0u);
 }
 
 TEST_F(KeepingOutboundTest, NobodyIsToldOnceTheSessionHasEnded) {

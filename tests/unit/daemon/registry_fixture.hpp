@@ -35,6 +35,9 @@ class RegistryTest : public testing::Test {
     /// One whose life opens with a resume window.
     explicit RegistryTest(std::uint64_t window_end_ms)
         : registry(kFirstVersion, {}, Registry::kDefaultMode, window_end_ms) {}
+    /// One where there is only so much of everything.
+    explicit RegistryTest(const Quotas::Limits& quotas, std::optional<std::uint64_t> window_end_ms = std::nullopt)
+        : registry(kFirstVersion, quotas, Registry::kDefaultMode, window_end_ms) {}
 
     Registry registry{kFirstVersion};
     Outbox out;

@@ -275,7 +275,7 @@ TEST_F(RegistryMemoryTest, SegmentsOfAnEndedSessionStayWhileACapsuleIsHeld) {
 TEST_F(RegistryMemoryTest, ForgettingWhatIsNotKnownIsFine) {
     const auto p = open(kAlice);
     forget(p, {1, 2, 3});
-    EXPECT_FALSE(publish(p, {{2, 20}})) << "and uses no number";
+    EXPECT_FALSE(publish(p, {{4, 20}}));
 }
 
 TEST_F(RegistryMemoryTest, ThousandsOfSegmentsEndPieceByPiece) {
@@ -388,7 +388,7 @@ TEST_F(RegistryMemoryTest, UsersMemoryStaysWithinItsQuota) {
     EXPECT_EQ(refused->value, 4097u);
     EXPECT_EQ(refused->message,
               "user 1001 has 12288 bytes of shared memory, and 4097 more are asked for; at most 16384 are allowed "
-              "(quota.user.bytes)");
+              "(quota.user.bytes); of user 1001 the most has a client (pid 101): 12288");
     EXPECT_FALSE(reserve(alice, 2, 4096)) << "to the last byte";
     EXPECT_TRUE(publish(alice, {{8, 80, 4096}})) << "there is no room beside what is reserved";
     EXPECT_FALSE(publish(alice, {{8, 80, 4096, 2}}));
@@ -433,7 +433,7 @@ TEST_F(RegistryMemoryTest, EverybodysMemoryTogetherStaysWithinTheDaemonsQuota) {
     EXPECT_EQ(
         refused->message,
         "all users together have 12288 bytes of shared memory, and 8192 more are asked for; at most 16384 are allowed "
-        "(quota.bytes)");
+        "(quota.bytes); of user 1002 the most has a client (pid 102): 4096");
     forget(alice, {7});
     withdraw(alice, kAlice, 1);
     EXPECT_FALSE(reserve(bob, 2, 8192));

@@ -1,6 +1,7 @@
 #include "daemon/registry.hpp"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <string>
 
@@ -741,12 +742,12 @@ TEST_F(RegistryTest, StatusCountsWhatEachUserHolds) {
 TEST_F(RegistryTest, StatusShowsWhatAUserMayHave) {
     const auto alice = open(kAlice);
     registry.status(alice, 1, "v", 5, now, out);
+    const std::map<std::string, std::uint64_t> limits = {
+        {"clients", 256},  {"capsules", 1'000'000}, {"names", 1'000'000},     {"leases", 1'000'000},
+        {"waiting", 1024}, {"watches", 4096},       {"reservations", 16'384}, {"daemon_bytes", 1 << 30}};
     for (const auto& use : std::get<wire::StatusReply>(out.packets.at(0).packet.message).uses) {
-        EXPECT_EQ(use.limit, use.name == "clients"        ? 256u
-                             : use.name == "waiting"      ? 1024u
-                             : use.name == "reservations" ? 16384u
-                                                          : 0u)
-            << use.name;
+        const auto limit = limits.find(use.name);
+        EXPECT_EQ(use.limit, limit != limits.end() ? limit->second : 0u) << use.name;
     }
 }
 
@@ -774,7 +775,10 @@ TEST_F(RegistryTest, AttachesOfAUserWaitUpToItsQuota) {
     EXPECT_EQ(refused->limit_name, "quota.user.waiting");
     EXPECT_EQ(refused->limit, 2u);
     EXPECT_EQ(refused->in_use, 2u);
-    EXPECT_EQ(refused->message, "user 1001 has 2 waiting attaches; at most 2 are allowed (quota.user.waiting)");
+    EXPECT_EQ(refused->message,
+              "user 1001 has 2 waiting attaches; at most 2 are allowed (quota.user.waiting); of user 1001 the most has "
+              "a client "
+              "(pid 1): 1, then a client (pid 1): 1");
     out.clear();
     EXPECT_EQ(small.quotas().refused(Quota::Waiting), 1u);
     EXPECT_EQ(small.quotas().refused(Quota::Clients), 0u);

@@ -160,7 +160,8 @@ TEST(CodecPacketTest, ListReplyArrivesAsItWasSent) {
 }
 
 TEST(CodecPacketTest, StatusReplyArrivesAsItWasSent) {
-    const auto got = there_and_back(1, StatusReply{{{"leases", 1, 2, 3}}, {{4, 5, 6, 7}}, "0.1.0", 8});
+    const auto got = there_and_back(
+        1, StatusReply{{{"leases", 1, 2, 3}}, {{4, 5, 6, 7}}, "0.1.0", 8, {{"bytes", 9, 10, "me", 11, 12}}});
     ASSERT_EQ(got.uses.size(), 1U);
     EXPECT_EQ(got.uses[0].name, "leases");
     EXPECT_EQ(got.uses[0].uid, 1U);
@@ -173,6 +174,13 @@ TEST(CodecPacketTest, StatusReplyArrivesAsItWasSent) {
     EXPECT_EQ(got.writing[0].age_ms, 7U);
     EXPECT_EQ(got.daemon_version, "0.1.0");
     EXPECT_EQ(got.uptime_ms, 8U);
+    ASSERT_EQ(got.holders.size(), 1U);
+    EXPECT_EQ(got.holders[0].name, "bytes");
+    EXPECT_EQ(got.holders[0].uid, 9U);
+    EXPECT_EQ(got.holders[0].pid, 10);
+    EXPECT_EQ(got.holders[0].client_name, "me");
+    EXPECT_EQ(got.holders[0].used, 11U);
+    EXPECT_EQ(got.holders[0].limit, 12U);
 }
 
 TEST(CodecPacketTest, TheSmallPacketsArriveAsTheyWereSent) {
