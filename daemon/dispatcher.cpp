@@ -90,7 +90,7 @@ hurray::Result<void> Dispatcher::handle(Peer& peer, std::span<const std::byte> p
         void operator()(const wire::Withdraw& withdraw) const {
             self.registry_.withdraw(peer.number, id, withdraw, out);
         }
-        void operator()(const wire::List& list) const { self.registry_.list(peer.number, id, list, out); }
+        void operator()(const wire::List& list) const { self.registry_.list(peer.number, id, list, now_ms, out); }
         void operator()(const wire::Watch& watch) const { self.registry_.watch(peer.number, id, watch, out); }
         void operator()(const wire::Unwatch& unwatch) const { self.registry_.unwatch(peer.number, id, unwatch, out); }
         void operator()(const wire::Group& group) const { self.registry_.group(peer.number, id, group, out); }

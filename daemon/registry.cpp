@@ -165,9 +165,10 @@ hurray::Result<void> Registry::open_session(SessionNumber number, const Identity
     return {};
 }
 
-void Registry::end_session(SessionNumber number, Outbox& out) {
+void Registry::end_session(SessionNumber number, std::uint64_t now_ms, Outbox& out) {
     Session& ended = session(number);
     ended.is_ending = true;
+    ended.ended_ms = now_ms;
     while (!ended.waiting_order.empty()) {
         remove_waiter(ended.waiting_order.front());
     }
@@ -242,6 +243,14 @@ bool Registry::continue_ending(Session& ended, std::size_t& budget, Outbox& out)
     }
     for (; !ended.capsules.empty(); --budget) {
         Capsule& capsule = ended.capsules.front();
+        if (capsule.published.linger_ms) {
+            if (budget == 0) {
+                return false;
+            }
+            ended.capsules.pop_front();
+            leave_lingering(capsule, ended.ended_ms);
+            continue;
+        }
         for (; budget != 0 && !capsule.leases.empty(); --budget) {
             Session& holder = *capsule.leases.front().holder;
             capsule.leases.pop_front();
@@ -286,9 +295,7 @@ Registry::Session* Registry::live_producer(const Capsule& capsule) noexcept {
     return capsule.producer != nullptr && !capsule.producer->is_ending ? capsule.producer : nullptr;
 }
 
-bool Registry::is_attachable(const Capsule& capsule) noexcept {
-    return capsule.is_live() && live_producer(capsule) != nullptr;
-}
+bool Registry::is_attachable(const Capsule& capsule) noexcept { return capsule.is_live() && is_kept(capsule); }
 
 // ---- Publish --------------------------------------------------------------------------------------------------------
 
@@ -351,7 +358,8 @@ bool Registry::is_repeated(const Session& producer, const wire::Publish& publish
     return capsule.producer == &producer && name == publish.name && before.descriptor == publish.descriptor &&
            before.segments == publish.segments && before.placements == publish.placements &&
            before.access == publish.access && before.group == publish.group && before.version == publish.version &&
-           before.retired == publish.retired && before.retain == publish.retain && before.once == publish.once;
+           before.retired == publish.retired && before.retain == publish.retain && before.once == publish.once &&
+           before.linger_ms == publish.linger_ms;
 }
 
 void Registry::publish(SessionNumber from, std::uint64_t request_id, Publication publication, Outbox& out) {
@@ -364,6 +372,10 @@ void Registry::publish(SessionNumber from, std::uint64_t request_id, Publication
     const auto refuse = [&](Error error) { refuse_publish(producer, request_id, publication, std::move(error), out); };
 
     if (const auto known = capsules_.find(id); known != capsules_.end()) {
+        if (is_adoptable(known->second)) {
+            adopt(producer, request_id, std::move(publication), known->second, out);
+            return;
+        }
         if (!is_repeated(producer, publication.request, known->second)) {
             refuse(refusal(Errc::AlreadyExists, "publish.capsule", "a capsule with this id was published before"));
             return;
@@ -490,6 +502,7 @@ std::size_t Registry::retire_surplus(Name& name, Outbox& out) {
 
 void Registry::retire(Capsule& capsule) noexcept {
     capsule.retired = true;
+    stop_expiry(capsule);
     if (capsule.is_live()) {
         Name& name = capsule.name->second;
         name.live.erase(name.live.iterator_to(capsule));
@@ -599,7 +612,7 @@ Registry::Found Registry::find(const Session& viewer, const wire::Attach& attach
         if (is_here && !(attach.take && is_held_back(*candidate))) {
             return {State::Here, candidate};
         }
-        if (id != nullptr && !(attach.take && !candidate->retired && live_producer(*candidate) != nullptr)) {
+        if (id != nullptr && !(attach.take && !candidate->retired && is_kept(*candidate))) {
             // An id has one version for ever: what is not right now never will be, but for what may be put back.
             return {State::Never, nullptr};
         }
@@ -701,7 +714,7 @@ Registry::Lease& Registry::book_lease(Session& consumer, std::uint64_t number, C
     lease.holder = &consumer;
     lease.capsule = &capsule;
     consumer.lease_order.push_back(lease);
-    if (capsule.producer != nullptr) {
+    if (capsule.producer != nullptr || capsule.published.linger_ms) {
         capsule.leases.push_back(lease);
     }
     ++capsule.open_leases;
@@ -717,9 +730,11 @@ void Registry::grant(Session& consumer, std::uint64_t request_id, std::uint64_t 
         mark_granted(lease, request_id);
     }
     const std::size_t opened = out.packets.size();
-    out.send(
-        capsule.producer->number, 0,
-        wire::LeaseEvent{capsule.id, lease_id(consumer, number), wire::LeaseEvent::What::Opened, capsule.open_leases});
+    if (const Session* told = live_producer(capsule)) {
+        out.send(told->number, 0,
+                 wire::LeaseEvent{capsule.id, lease_id(consumer, number), wire::LeaseEvent::What::Opened,
+                                  capsule.open_leases});
+    }
     out.send_after(opened, consumer.number, request_id, reply_for(capsule));
 }
 
@@ -869,6 +884,7 @@ void Registry::expire(std::uint64_t now_ms, Outbox& out) {
     if (window_end_ms_ && *window_end_ms_ <= now_ms) {
         close_window(out);
     }
+    expire_lingering(now_ms, out);
     while (!deadlines_.empty() && deadlines_.begin()->first <= now_ms) {
         Waiter& waiter = *deadlines_.begin()->second;
         out.send(waiter.session->number, waiter.request_id,
@@ -878,10 +894,15 @@ void Registry::expire(std::uint64_t now_ms, Outbox& out) {
 }
 
 std::optional<std::uint64_t> Registry::next_deadline_ms() const noexcept {
-    if (deadlines_.empty() || (window_end_ms_ && *window_end_ms_ < deadlines_.begin()->first)) {
-        return window_end_ms_;
-    }
-    return deadlines_.begin()->first;
+    std::optional<std::uint64_t> next = window_end_ms_;
+    const auto consider = [&](const auto& due) {
+        if (!due.empty()) {
+            next = std::min(next.value_or(UINT64_MAX), due.begin()->first);
+        }
+    };
+    consider(deadlines_);
+    consider(expiries_);
+    return next;
 }
 
 // ---- Release, withdraw ----------------------------------------------------------------------------------------------
@@ -986,7 +1007,8 @@ std::optional<std::pair<std::string, std::uint64_t>> Registry::visit_from(std::s
     return std::nullopt;
 }
 
-void Registry::list(SessionNumber from, std::uint64_t request_id, const wire::List& list, Outbox& out) const {
+void Registry::list(SessionNumber from, std::uint64_t request_id, const wire::List& list, std::uint64_t now_ms,
+                    Outbox& out) const {
     std::string_view name;
     std::uint64_t version = 0;
     if (!list.cursor.empty() && !decode_cursor(list.cursor, name, version)) {
@@ -1011,7 +1033,13 @@ void Registry::list(SessionNumber from, std::uint64_t request_id, const wire::Li
             info.bytes = capsule.buffer_bytes;
             info.leases = capsule.open_leases;
             info.access = capsule.access;
-            info.retired = capsule.retired || live_producer(capsule) == nullptr;
+            info.retired = capsule.retired || !is_kept(capsule);
+            info.lingering = lingers(capsule);
+            info.producer_gone = info.lingering && live_producer(capsule) == nullptr;
+            if (capsule.expiry) {
+                const std::uint64_t due_ms = (*capsule.expiry)->first;
+                info.expires_ms = due_ms > now_ms ? due_ms - now_ms : 1;
+            }
             info.once = published.once;
             info.immutable = wire::is_immutable(published.segments);
             info.unsealed = wire::is_unsealed(published.segments);

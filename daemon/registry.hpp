@@ -78,9 +78,12 @@ class UsedNumbers {
 /// 8. A life that follows another one opens with a *resume window*, in which the clients bring back what the life before knew:
 ///    producers offer their capsules again, with the versions of then, and consumers claim their leases. What is claimed is kept
 ///    for its capsule; what was there before does not end before the window does, since others may still claim it.
-/// 8. A capsule that is published `once` replaces nothing and is not attached but *taken*, the oldest of its name first. It is queued, then
+/// 9. A capsule that is published `once` replaces nothing and is not attached but *taken*, the oldest of its name first. It is queued, then
 ///    granted to one taker, then taken by its confirm: retired, with that one lease. A granted one whose lease ends without a confirm is
 ///    queued again, at most `kMaxDeliveries` times in all. Under one name lives either kind of capsule, never both.
+/// 10. A capsule that is published to *linger* stays when its producer's session ends: its holders and watchers notice nothing, until it
+///    is withdrawn, replaced, taken, or its time is over, which counts from that end. A later session of its user that publishes it or
+///    offers it again, the same in all, adopts it, at any time.
 ///
 /// Threads: one. Costs: O(log n) or O(1) in the number of capsules and sessions, but for what lists them.
 class Registry {
@@ -105,11 +108,12 @@ class Registry {
     /// Fails: AlreadyExists  a session of this user that lives, or is still ending, has that session id
     [[nodiscard]] hurray::Result<void> open_session(SessionNumber number, const Identity& identity);
 
-    /// Its leases are LOST, its capsules retire and their holders are told, its waiting attaches and watches vanish.
+    /// Its leases are LOST, its capsules retire and their holders are told, but for those that linger; its waiting attaches and watches
+    /// vanish.
     ///
     /// From now on it must not be named, and nothing of it can be attached. There may be any number of leases and capsules,
     /// so others are told piece by piece: more is to be written as long as `has_endings`.
-    void end_session(SessionNumber number, Outbox& out);
+    void end_session(SessionNumber number, std::uint64_t now_ms, Outbox& out);
     [[nodiscard]] bool has_endings() const noexcept { return !endings_.empty(); }
     void continue_endings(Outbox& out);
 
@@ -135,6 +139,8 @@ class Registry {
     /// Of a publication with a version: a capsule of a former life. It comes back under that version, and displaces nothing that is
     /// newer: below the highest version of its name that this life has known it is retired. Reply: PublishReply, before it Retired (and
     /// Ended) to whose capsule it displaces; then what its claims set off, the waiting attaches that it satisfies, and watchers.
+    /// Of one that lingers here without its producer: it is adopted, whether offered again or published, in the window or not. Reply:
+    /// PublishReply; then what its producer has missed (Retired, TAKEN); once the window is over WindowClosed with its open leases.
     /// Fails: Closed         the resume window is over
     ///        AlreadyExists  the capsule, or that version of the name, is here already; the name belongs to another user; or as a
     ///                       publish does
@@ -192,7 +198,7 @@ class Registry {
     /// What was granted to a take is the taker's. Reply: Done, after TAKEN to the producer; again if it is repeated.
     /// Fails: NotFound         the session holds no such lease
     ///        InvalidArgument  it is of no take
-    ///        ProducerLost     the producer's session is over: the lease has ended
+    ///        ProducerLost     the producer's session is over, and the capsule does not linger: the lease has ended
     void confirm(SessionNumber from, std::uint64_t request_id, const wire::Confirm& confirm, Outbox& out);
 
     /// Reply: Done; room is kept for a segment that is about to be made, until a publish names the reservation.
@@ -218,7 +224,8 @@ class Registry {
 
     /// Reply: ListReply, a page that fits a packet; it may be short, or empty with a cursor, where much was passed over.
     /// Fails: InvalidArgument  no cursor of ours
-    void list(SessionNumber from, std::uint64_t request_id, const wire::List& list, Outbox& out) const;
+    void list(SessionNumber from, std::uint64_t request_id, const wire::List& list, std::uint64_t now_ms,
+              Outbox& out) const;
 
     /// Reply: Done, then the snapshot's first part; `continue_snapshots` writes more whenever the session has room. To a session that
     /// resumes, SNAPSHOT_END comes when the resume window is over, so that what lies before it is all that has come back.
@@ -232,7 +239,8 @@ class Registry {
     void status(SessionNumber from, std::uint64_t request_id, std::string_view daemon_version, std::uint64_t uptime_ms,
                 std::uint64_t now_ms, Outbox& out) const;
 
-    /// Answers the attaches whose time is over. When the next one's is: `next_deadline_ms`.
+    /// Ends what is due: the resume window, lingering capsules whose time is over (not all of them if they are many), attaches that have
+    /// waited as long as they may. When the next one is due: `next_deadline_ms`.
     void expire(std::uint64_t now_ms, Outbox& out);
     [[nodiscard]] std::optional<std::uint64_t> next_deadline_ms() const noexcept;
 
@@ -383,6 +391,8 @@ class Registry {
     };
     using Names = std::map<std::string, Name, std::less<>>;
 
+    using Expiries = std::multimap<std::uint64_t, Capsule*>;
+
     struct Capsule : Versioned {
         wire::CapsuleId id;
         /// While it is staged: where. It has no name and no version then; which it wants, its publication says.
@@ -394,13 +404,15 @@ class Registry {
         std::uint8_t deliveries = 0;  ///< takes of it that ended without a confirm, and count
         bool lost_lease = false;      ///< some lease of it was lost: its memory is never to be written again
         Session* producer = nullptr;  ///< null: its session has ended; it may also be ending, see live_producer()
+        std::optional<Expiries::iterator> expiry;  ///< of one that lingers without its producer
         std::uint64_t open_leases = 0;
         wire::Publish published;  ///< its name is left empty once the capsule has one, taken_by says who took it by now
         std::uint64_t buffer_bytes = 0;
         std::vector<Segment*> segments;  ///< in the order of those published
         Hook in_session;                 ///< of its producer's capsules, or of its group's
         Hook of_before;                  ///< linked: it is of a former life, and the window's end has not dealt with it
-        ListOf<Lease, &Lease::in_capsule> leases;  ///< whose holders need to be told if the producer is lost
+        /// All that are open, while its producer is there; and later, if it was published to linger: who adopts it is told.
+        ListOf<Lease, &Lease::in_capsule> leases;
     };
 
     /// Capsules that become visible together, or never.
@@ -425,6 +437,7 @@ class Registry {
         SessionNumber number;
         Identity identity;
         bool is_ending = false;
+        std::uint64_t ended_ms = 0;  ///< since when it is
         wire::Id16 shown_hash;
         UsedNumbers used_leases;
         std::unordered_map<std::uint64_t, wire::CapsuleId> claimed;  ///< leases of before, whose capsule is not here
@@ -468,7 +481,17 @@ class Registry {
     static bool may_write(const Session& session, const Capsule& capsule) noexcept;
     /// Whom to tell of what becomes of `capsule`; null: nobody any more.
     static Session* live_producer(const Capsule& capsule) noexcept;
+    static bool lingers(const Capsule& capsule) noexcept;
+    static bool is_kept(const Capsule& capsule) noexcept;
     static bool is_attachable(const Capsule& capsule) noexcept;
+    static bool is_adoptable(const Capsule& capsule) noexcept;
+    [[nodiscard]] hurray::Result<void> check_adoption(const Session& producer, const Publication& publication,
+                                                      const Capsule& capsule) const;
+    void adopt(Session& producer, std::uint64_t request_id, Publication publication, Capsule& capsule, Outbox& out);
+    void take_back_segments(Session& producer, const Publication& publication, Capsule& capsule, Outbox& out);
+    void leave_lingering(Capsule& capsule, std::uint64_t now_ms);
+    void stop_expiry(Capsule& capsule) noexcept;
+    void expire_lingering(std::uint64_t now_ms, Outbox& out);
     [[nodiscard]] bool is_held_back(const Capsule& capsule) const noexcept;
     static bool satisfies(const Capsule& capsule, const wire::Attach& attach) noexcept;
     [[nodiscard]] static hurray::Result<void> check_memory(const Capsule& capsule, const wire::Attach& attach);
@@ -534,6 +557,8 @@ class Registry {
     bool continue_ending(Session& ended, std::size_t& budget, Outbox& out);
     [[nodiscard]] hurray::Result<void> check_segments(Session& producer, const Publication& publication,
                                                       const wire::Access& access);
+    Segment& add_segment(Session& producer, const wire::Segment& said, const BroughtSegment& brought,
+                         const wire::Access& access);
     std::vector<Segment*> take_segments(Session& producer, const Publication& publication, const wire::Access& access,
                                         Outbox& out);
     [[nodiscard]] hurray::Result<void> admit_bytes(std::uint32_t uid, std::uint64_t more, std::string field);
@@ -576,6 +601,7 @@ class Registry {
     std::unordered_map<std::string, WaiterList, NameHash> waiting_for_name_;
     std::unordered_map<wire::CapsuleId, WaiterList, CapsuleIdHash> waiting_for_id_;
     std::multimap<std::uint64_t, Waiter*> deadlines_;
+    Expiries expiries_;                                             // of capsules that linger without their producers
     std::multimap<std::uint64_t, Waiter*> exact_waiters_;           // by the version they wait for
     std::unordered_map<std::string, WatchList, NameHash> watches_;  // by pattern
     std::unordered_map<std::uint64_t, Segment> segments_;           // by the daemon's numbers

@@ -40,7 +40,8 @@ void Registry::check_consistency() const {
             HURRAY_CHECK(session.used_leases.contains(lease_number));
             HURRAY_CHECK(sees(session, *lease.capsule));
             HURRAY_CHECK(lease.in_session.is_linked());
-            HURRAY_CHECK(lease.in_capsule.is_linked() == (lease.capsule->producer != nullptr));
+            HURRAY_CHECK(lease.in_capsule.is_linked() ==
+                         (lease.capsule->producer != nullptr || lease.capsule->published.linger_ms.has_value()));
             HURRAY_CHECK(lease.grant == 0 || (lease.capsule->published.once && !lease.capsule->is_live()));
             HURRAY_CHECK(!lease.capsule->published.once || lease.grant != 0 ||
                          lease.capsule->published.taken_by == lease_id(session, lease_number));
@@ -131,6 +132,7 @@ void Registry::check_consistency() const {
     HURRAY_CHECK(shelves_.size() + staged == capsules_.size());
     std::size_t places = 0;
     std::uint64_t held = 0;
+    std::size_t expiring = 0;
     std::unordered_map<std::uint64_t, std::uint64_t> capsules_in;
     for (const auto& [id, capsule] : capsules_) {
         HURRAY_CHECK(capsule.id == id && capsule.version < next_version_);
@@ -154,13 +156,17 @@ void Registry::check_consistency() const {
         places += *places_of;
         const auto version = capsule.name->second.versions.find(capsule.version);
         HURRAY_CHECK(version != capsule.name->second.versions.end() && version->second == &capsule);
-        // Whose producer is lost has told its holders, and has no list of them any more.
-        HURRAY_CHECK(capsule.leases.size() == (capsule.producer != nullptr ? capsule.open_leases : 0));
+        // Whose producer is lost has told its holders, and has no list of them any more, but for what was to linger.
+        const bool has_list = capsule.producer != nullptr || capsule.published.linger_ms.has_value();
+        HURRAY_CHECK(capsule.leases.size() == (has_list ? capsule.open_leases : 0));
+        HURRAY_CHECK(!capsule.expiry ||
+                     (lingers(capsule) && capsule.producer == nullptr && (*capsule.expiry)->second == &capsule));
+        expiring += capsule.expiry ? 1 : 0;
         held += capsule.open_leases;
         HURRAY_CHECK(!capsule.of_before.is_linked() || is_window_open());
         HURRAY_CHECK(!capsule.retired || capsule.open_leases != 0 ||
                      capsule.of_before.is_linked());  // else it has ended
-        HURRAY_CHECK(capsule.producer != nullptr || capsule.retired);
+        HURRAY_CHECK(capsule.producer != nullptr || capsule.retired || lingers(capsule));
         // What is published once has one lease at most; while it is granted it is neither live nor retired.
         const bool is_granted = capsule.published.once && !capsule.retired && capsule.open_leases != 0;
         HURRAY_CHECK(capsule.is_live() == (!capsule.retired && !is_granted));
@@ -168,7 +174,7 @@ void Registry::check_consistency() const {
         HURRAY_CHECK(capsule.name->first.empty() || capsule.name->second.once == capsule.published.once);
         use.queued += capsule.published.once && capsule.is_live() ? 1 : 0;
     }
-    HURRAY_CHECK(held == leases && places == shelves_.places());
+    HURRAY_CHECK(held == leases && places == shelves_.places() && expiring == expiries_.size());
 
     std::map<wire::FileIdentity, std::size_t> segments_of;
     for (const auto& [number, segment] : segments_) {

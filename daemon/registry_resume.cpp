@@ -63,6 +63,10 @@ void Registry::offer_again(Session& producer, std::uint64_t request_id, Publicat
     const auto refuse = [&](Error error) { refuse_publish(producer, request_id, publication, std::move(error), out); };
 
     if (const auto known = capsules_.find(id); known != capsules_.end()) {
+        if (is_adoptable(known->second)) {  // adopt_lingering
+            adopt(producer, request_id, std::move(publication), known->second, out);
+            return;
+        }
         if (!is_repeated(producer, offer, known->second)) {
             refuse(refusal(Errc::AlreadyExists, "publish.capsule", "a capsule with this id is here already"));
             return;
@@ -212,7 +216,7 @@ Registry::Claimed Registry::claim_released(Session& consumer, const wire::Capsul
 /// The lease is an ordinary one from now on. Its producer knows of it since the life that granted it.
 Registry::Lease& Registry::open_claimed(Session& consumer, std::uint64_t number, Capsule& capsule, Outbox& out) {
     Lease& lease = book_lease(consumer, number, capsule);
-    if (live_producer(capsule) == nullptr) {  // came back, and left again
+    if (!is_kept(capsule) && !capsule.published.linger_ms) {  // came back, and left again
         out.send(consumer.number, 0, wire::ProducerLost{capsule.id});
     }
     return lease;

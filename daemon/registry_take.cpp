@@ -88,7 +88,7 @@ void Registry::put_back(Capsule& capsule, Outbox& out) {
     }
     capsule.name->second.live.insert(capsule);
     ++count(capsule.id.uid).queued;
-    if (live_producer(capsule) != nullptr) {
+    if (is_kept(capsule)) {
         serve_waiters(capsule, out);
     }
 }
@@ -133,7 +133,7 @@ void Registry::confirm(SessionNumber from, std::uint64_t request_id, const wire:
         return;
     }
     const std::size_t first = out.packets.size();
-    if (producer == nullptr) {  // confirm_needs_producer
+    if (!is_kept(*lease.capsule)) {  // confirm_needs_producer
         close_lease(lease, What::Lost, out);
         out.send_after(first, from, request_id,
                        Error{Errc::ProducerLost, "the producer of what was granted is gone", "confirm.lease"});
@@ -161,7 +161,7 @@ Registry::Claimed Registry::claim_confirmed(Session& consumer, const wire::Capsu
         if (capsule.id != id || !capsule.published.once) {
             return Claimed::Refused;
         }
-        if (lease.grant != 0 && live_producer(capsule) == nullptr) {
+        if (lease.grant != 0 && !is_kept(capsule)) {
             close_lease(lease, What::Lost, out);
             return Claimed::Refused;
         }

@@ -577,7 +577,7 @@ void Server::end_session(SessionNumber number, std::string_view reason, bool is_
         if (const std::size_t leases = registry_.leases_of(number); leases != 0) {
             peer_log_.write(log::Level::Info, "leases_lost", peer, {{"leases", leases}});
         }
-        registry_.end_session(number, outbox_);
+        registry_.end_session(number, steady_ms(), outbox_);
         deliver();
     }
 }

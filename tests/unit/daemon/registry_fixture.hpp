@@ -113,7 +113,7 @@ class RegistryTest : public testing::Test {
         return take();
     }
     Words end(SessionNumber session) {
-        registry.end_session(session, out);
+        registry.end_session(session, now, out);
         while (registry.has_endings()) {
             registry.continue_endings(out);
         }
@@ -124,7 +124,7 @@ class RegistryTest : public testing::Test {
         return take();
     }
     Words list(SessionNumber from, const wire::List& list, wire::ListReply& reply) {
-        registry.list(from, 1, list, out);
+        registry.list(from, 1, list, now, out);
         if (const auto* page = std::get_if<wire::ListReply>(&out.packets.at(0).packet.message)) {
             reply = *page;
         }

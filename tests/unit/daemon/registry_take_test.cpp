@@ -325,7 +325,8 @@ class TakeResumeTest : public TakeTest {
 
     SessionNumber resume(std::uint32_t uid, std::uint8_t id, bool resumes = true) {
         const SessionNumber number{next_session++};
-        EXPECT_TRUE(registry.open_session(number, {uid, uid, 1, uid == 0, id16(id), {}, resumes, !resumes}).has_value());
+        EXPECT_TRUE(
+            registry.open_session(number, {uid, uid, 1, uid == 0, id16(id), {}, resumes, !resumes}).has_value());
         return number;
     }
     /// What the life before granted to session `id`'s lease.
