@@ -20,6 +20,7 @@
 #include "daemon/log.hpp"
 #include "daemon/metrics.hpp"
 #include "daemon/metrics_server.hpp"
+#include "daemon/notify_socket.hpp"
 #include "daemon/server.hpp"
 #include "daemon/service_manager.hpp"
 #include "daemon/signals.hpp"
@@ -80,7 +81,8 @@ int serve(const hurrayd::Config& config) {
             log::warning("no_metrics", {{"reason", opened.error().message}});
         }
     }
-    hurrayd::ServiceManager manager(io, [&server] { return hurrayd::status_line((*server)->held()); });
+    const hurrayd::NotifySocket notify;
+    hurrayd::ServiceManager manager(io, notify, [&server] { return hurrayd::status_line((*server)->held()); });
     auto signals = hurrayd::Signals::wait(io, [&server, &metrics, &manager](int signal) {
         log::info("stopping", {{"signal", signal}});
         manager.stopping();
