@@ -21,8 +21,9 @@ constexpr std::array kExpectedErrors = {Errc::NotFound,        Errc::AlreadyExis
                                         Errc::OverQuota,       Errc::Limit,         Errc::Protocol, Errc::Unsupported,
                                         Errc::InvalidArgument, Errc::Closed};
 constexpr auto kExpectedLimits = std::to_array<std::string_view>(
-    {"limits.descriptors", "quota.user.clients", "quota.user.waiting", "quota.user.reservations", "quota.user.bytes",
-     "quota.bytes", "packet_bytes", "descriptor_bytes", "group_members", "open_groups", "retained_versions"});
+    {"limits.descriptors", "quota.user.clients", "quota.user.waiting", "quota.user.reservations", "quota.user.stored",
+     "quota.user.bytes", "quota.bytes", "store.max", "packet_bytes", "descriptor_bytes", "group_members", "open_groups",
+     "retained_versions"});
 
 void append_number(std::string& text, auto number) {
     std::array<char, 32> digits{};
@@ -115,6 +116,8 @@ std::string expose(const Metrics& metrics) {
     one("hurray_leases", Gauge, "Leases that are open.", totals.leases);
     one("hurray_waiting_attaches", Gauge, "Attaches that wait for a capsule to come.", totals.waiting);
     one("hurray_watches", Gauge, "Watches of names.", totals.watches);
+    one("hurray_stored_descriptors", Gauge, "File descriptors in the service manager's store, of what lingers.",
+        totals.stored);
     one("hurray_segment_descriptors", Gauge, "File descriptors of segments that are kept for producers and capsules.",
         totals.descriptors);
     one("hurray_queued_packets", Gauge, "Packets that wait until clients have read earlier ones.",

@@ -15,8 +15,10 @@ constexpr std::array<Words, kQuotas> kWords = {{
     {"quota.user.clients", "connections"},
     {"quota.user.waiting", "waiting attaches"},
     {"quota.user.reservations", "segments that are reserved and not published"},
+    {"quota.user.stored", "descriptors in the service manager's store"},
     {"quota.user.bytes", "bytes of shared memory"},
     {"quota.bytes", "bytes of shared memory", true},
+    {"store.max", "descriptors in the service manager's store", true},
 }};
 
 }  // namespace

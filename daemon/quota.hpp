@@ -14,10 +14,12 @@ enum class Quota : std::uint8_t {
     Clients,       ///< connections, greeted or not
     Waiting,       ///< attaches that wait
     Reservations,  ///< segments announced and not published yet
+    Stored,        ///< descriptors in the service manager's store
     Bytes,         ///< of shared memory, kept and reserved
     AllBytes,      ///< the same, of all users together
+    AllStored,     ///< likewise
 };
-inline constexpr std::size_t kQuotas = 5;
+inline constexpr std::size_t kQuotas = 7;
 
 /// As configuration, errors and metrics call it: "quota.user.clients".
 [[nodiscard]] std::string_view name_of(Quota quota) noexcept;
@@ -29,11 +31,14 @@ class Quotas {
         std::uint64_t clients = 256;
         std::uint64_t waiting = 1024;
         std::uint64_t reservations = 16384;
-        std::uint64_t bytes = 0;      ///< 0: no limit
-        std::uint64_t all_bytes = 0;  ///< 0: no limit
+        std::uint64_t stored = 4096;
+        std::uint64_t bytes = 0;       ///< 0: no limit
+        std::uint64_t all_bytes = 0;   ///< 0: no limit
+        std::uint64_t all_stored = 0;  ///< 0: no limit
     };
     explicit Quotas(Limits limits) noexcept
-        : limits_{limits.clients, limits.waiting, limits.reservations, limits.bytes, limits.all_bytes} {}
+        : limits_{limits.clients, limits.waiting,   limits.reservations, limits.stored,
+                  limits.bytes,   limits.all_bytes, limits.all_stored} {}
 
     /// Whether `uid` may have `more`, where `in_use` is what it has, or all have. Fails: OverQuota, naming quota, limit and use.
     [[nodiscard]] hurray::Result<void> admit(Quota quota, std::uint32_t uid, std::uint64_t in_use,

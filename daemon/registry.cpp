@@ -33,8 +33,8 @@ constexpr std::size_t kMaxKeptBack = 1024;
 constexpr std::size_t kEndingPiece = 256;
 /// What watchers are told at a time after a commit: each may be a packet, as above.
 constexpr std::size_t kAnnouncementPiece = 256;
-/// Users that fit a StatusReply beside what is being written (16,000 bytes): 13 uses of up to 32 bytes each.
-constexpr std::size_t kStatusUsers = 110;
+/// Users that fit a StatusReply beside what is being written (16,000 bytes): 14 uses of up to 32 bytes each.
+constexpr std::size_t kStatusUsers = 104;
 
 Error refusal(Errc code, std::string field, std::string message) {
     return {code, std::move(message), std::move(field)};
@@ -160,6 +160,8 @@ hurray::Result<void> Registry::open_session(SessionNumber number, const Identity
     std::sort(groups.begin(), groups.end());
     groups.erase(std::unique(groups.begin(), groups.end()), groups.end());
     opened.shown_hash = session_hash(identity.session);
+    opened.is_resuming = identity.resumes && is_window_open();
+    resuming_ += opened.is_resuming ? 1 : 0;
     session_ids_.emplace(key, &opened);
     ++count(identity.uid).clients;
     return {};
@@ -175,6 +177,8 @@ void Registry::end_session(SessionNumber number, std::uint64_t now_ms, Outbox& o
     while (!ended.reservations.empty()) {  // at once: others may be refused for want of that room
         end_reservation(ended, ended.reservations.begin());
     }
+    resuming_ -= std::exchange(ended.is_resuming, false) ? 1 : 0;
+    drop_pending(ended, out);
     --count(ended.identity.uid).clients;
     endings_.push_back(number);
     if (endings_.size() == 1) {
@@ -248,7 +252,7 @@ bool Registry::continue_ending(Session& ended, std::size_t& budget, Outbox& out)
                 return false;
             }
             ended.capsules.pop_front();
-            leave_lingering(capsule, ended.ended_ms);
+            leave_lingering(capsule, ended.ended_ms, out);
             continue;
         }
         for (; budget != 0 && !capsule.leases.empty(); --budget) {
@@ -265,7 +269,7 @@ bool Registry::continue_ending(Session& ended, std::size_t& budget, Outbox& out)
         ended.capsules.pop_front();
         capsule.producer = nullptr;
         if (!capsule.retired) {
-            retire(capsule);
+            retire(capsule, out);
             refuse_waiters(capsule, out);
             announce(What::ProducerLost, capsule);
         }
@@ -382,6 +386,15 @@ void Registry::publish(SessionNumber from, std::uint64_t request_id, Publication
         }
         drop_brought(publication, out);
         out.send(from, request_id, wire::PublishReply{known->second.version});
+        await_answer(producer, known->second, out);
+        return;
+    }
+    if (left_.contains(id)) {
+        answer_left(producer, request_id, std::move(publication), out);
+        return;
+    }
+    if (publication.request.group == 0 && foreign_before(producer, publication.request.name) != nullptr) {
+        wait_for_window(producer, request_id, std::move(publication), out);
         return;
     }
     Group* group = nullptr;
@@ -392,6 +405,10 @@ void Registry::publish(SessionNumber from, std::uint64_t request_id, Publication
             return;
         }
         group = *joined;
+    }
+    if (auto checked = check_name_of_before(producer, publication.request.name, 0); !checked) {
+        refuse(std::move(checked.error()));
+        return;
     }
     if (auto checked = check_name(producer, publication.request.name); !checked) {
         refuse(std::move(checked.error()));
@@ -410,10 +427,17 @@ void Registry::publish(SessionNumber from, std::uint64_t request_id, Publication
         refuse(std::move(checked.error()));
         return;
     }
+    if (auto admitted = admit_store(producer, publication); !admitted) {
+        refuse(std::move(admitted.error()));
+        return;
+    }
 
     // From here on nothing is refused.
     std::size_t events = 0;
     Capsule& capsule = add(producer, std::move(publication), *access, out);
+    if (keeps_ && capsule.published.linger_ms) {
+        charge_store(capsule);
+    }
     if (group != nullptr) {
         stage(capsule, *group);
         out.send(from, request_id, wire::PublishReply{0});
@@ -422,6 +446,7 @@ void Registry::publish(SessionNumber from, std::uint64_t request_id, Publication
         const std::size_t first = out.packets.size();
         events = make_visible(capsule, out);
         out.send_after(first, from, request_id, wire::PublishReply{capsule.version});
+        await_answer(producer, capsule, out);
         serve_waiters(capsule, out);
     }
     tell_watchers(std::min(std::max<std::size_t>(events, 2), kAnnouncementPiece), out);
@@ -452,12 +477,16 @@ std::size_t Registry::make_visible(Capsule& capsule, Outbox& out) {
 void Registry::put_on_shelf(Capsule& capsule, std::uint64_t version) {
     const auto [name, fresh] = names_.try_emplace(std::exchange(capsule.published.name, {}));
     if (fresh) {
-        name->second.owner = capsule.id.uid;
+        const auto before = names_of_before_.find(name->first);
+        const bool is_of_before = is_window_open() && before != names_of_before_.end() && !name->first.empty();
+        name->second.owner = is_of_before ? before->second.noted.owner : capsule.id.uid;
+        name->second.is_of_before = is_of_before;
         name->second.once = capsule.published.once;
         if (!name->first.empty()) {
             ++count(name->second.owner).names;
         }
     }
+    note_back(name->first);
     capsule.name = name;
     capsule.version = version;
     ++history_.published;
@@ -470,6 +499,7 @@ void Registry::put_on_shelf(Capsule& capsule, std::uint64_t version) {
 std::size_t Registry::make_live(Capsule& capsule, Outbox& out) {
     Name& name = capsule.name->second;
     name.live.insert(capsule);
+    store(capsule, out);  // new_before_old
     std::size_t events = 1;
     if (capsule.published.once) {
         ++count(capsule.id.uid).queued;
@@ -480,6 +510,7 @@ std::size_t Registry::make_live(Capsule& capsule, Outbox& out) {
             note_retired_below(capsule.name->first, oldest.version);
         }
     }
+    note_name(capsule, out);
     announce(What::Published, capsule);
     return events;
 }
@@ -490,7 +521,7 @@ std::size_t Registry::retire_surplus(Name& name, Outbox& out) {
     std::size_t retired = 0;
     for (; name.live.size() > retain; ++retired) {
         Capsule& old = static_cast<Capsule&>(*name.live.begin());
-        retire(old);
+        retire(old, out);
         announce(What::Retired, old);
         if (Session* told = live_producer(old)) {
             out.send(told->number, 0, wire::Retired{old.id});
@@ -500,9 +531,10 @@ std::size_t Registry::retire_surplus(Name& name, Outbox& out) {
     return retired;
 }
 
-void Registry::retire(Capsule& capsule) noexcept {
+void Registry::retire(Capsule& capsule, Outbox& out) {
     capsule.retired = true;
     stop_expiry(capsule);
+    unstore(capsule, out);
     if (capsule.is_live()) {
         Name& name = capsule.name->second;
         name.live.erase(name.live.iterator_to(capsule));
@@ -522,6 +554,10 @@ void Registry::end_if_unused(Capsule& capsule, Outbox& out) {
 void Registry::end(Capsule& capsule, Outbox& out) {
     if (Session* told = live_producer(capsule)) {
         out.send(told->number, 0, wire::Ended{capsule.id, is_reusable(capsule)});
+    }
+    unstore(capsule, out);  // of one that was staged: else it has been retired
+    if (!is_window_open()) {
+        drop_taken(capsule.id, out);
     }
     for (Segment* segment : capsule.segments) {
         --segment->capsules;
@@ -544,6 +580,9 @@ void Registry::end(Capsule& capsule, Outbox& out) {
         const std::uint32_t owner = name->second.owner;
         if (!name->first.empty()) {
             --count(owner).names;
+        }
+        if (keeps_) {
+            out.kept.emplace_back(keep::NameEnded{name->first});
         }
         names_.erase(name);
         forget_if_zero(owner);
@@ -881,7 +920,7 @@ void Registry::cancel(SessionNumber from, const wire::Cancel& cancel, Outbox& ou
 }
 
 void Registry::expire(std::uint64_t now_ms, Outbox& out) {
-    if (window_end_ms_ && *window_end_ms_ <= now_ms) {
+    if (window_end_ms_ && std::min(*window_end_ms_, window_may_end_ms()) <= now_ms) {
         close_window(out);
     }
     expire_lingering(now_ms, out);
@@ -895,6 +934,9 @@ void Registry::expire(std::uint64_t now_ms, Outbox& out) {
 
 std::optional<std::uint64_t> Registry::next_deadline_ms() const noexcept {
     std::optional<std::uint64_t> next = window_end_ms_;
+    if (next) {
+        next = std::min(*next, window_may_end_ms());
+    }
     const auto consider = [&](const auto& due) {
         if (!due.empty()) {
             next = std::min(next.value_or(UINT64_MAX), due.begin()->first);
@@ -976,7 +1018,7 @@ void Registry::withdraw(SessionNumber from, std::uint64_t request_id, const wire
         return;
     }
     announce(What::Retired, capsule);
-    retire(capsule);
+    retire(capsule, out);
     if (Session* told = live_producer(capsule); told != nullptr && told != &asker) {
         out.send(told->number, 0, wire::Retired{capsule.id});
     }
@@ -1230,7 +1272,7 @@ void Registry::status(SessionNumber from, std::uint64_t request_id, std::string_
     wire::StatusReply reply;
     const auto add = [&](std::uint32_t uid, const Totals& use) {
         const std::uint64_t others = use.clients - (uid == asker.uid ? 1 : 0);
-        const std::array<wire::Use, 13> uses = {
+        const std::array<wire::Use, 14> uses = {
             {{"clients", uid, others, quotas_.limit(Quota::Clients)},
              {"capsules", uid, use.capsules, 0},
              {"staged", uid, use.staged, 0},
@@ -1243,6 +1285,7 @@ void Registry::status(SessionNumber from, std::uint64_t request_id, std::string_
              {"waiting", uid, use.waiting, quotas_.limit(Quota::Waiting)},
              {"watches", uid, use.watches, 0},
              {"descriptors", uid, use.descriptors, 0},
+             {"stored", uid, use.stored, keeps_ ? quotas_.limit(Quota::Stored) : 0},
              {"reservations", uid, use.reservations, quotas_.limit(Quota::Reservations)}}};
         reply.uses.insert(reply.uses.end(), uses.begin(), uses.end());
     };
@@ -1282,6 +1325,7 @@ Registry::Totals Registry::totals() const noexcept {
         sum.waiting += use.waiting;
         sum.watches += use.watches;
         sum.descriptors += use.descriptors;
+        sum.stored += use.stored;
     }
     return sum;
 }

@@ -19,6 +19,8 @@
 #include "daemon/outbox.hpp"
 #include "daemon/quota.hpp"
 #include "daemon/shelves.hpp"
+#include "daemon/store/journal_state.hpp"
+#include "daemon/store/keeping.hpp"
 #include "daemon/types.hpp"
 #include "libhurray/base/result.hpp"
 #include "proto/wire/messages.hpp"
@@ -39,6 +41,19 @@ struct Publication {
     std::vector<BroughtSegment> brought;
     /// Of the non-empty buffers together.
     std::uint64_t buffer_bytes = 0;
+};
+
+/// What a life of the daemon has left in the service manager's store.
+struct Recovery {
+    /// One whose segments are all there. Those of the request have the store's numbers.
+    struct Capsule {
+        std::uint32_t uid = 0;
+        Publication publication;
+    };
+    std::vector<Capsule> capsules;
+    bool has_journal = false;
+    store::JournalState journal;  ///< as that says
+    keep::StoredSegment last_segment;
 };
 
 /// Numbers of leases that a session has used, in a bounded space.
@@ -105,6 +120,19 @@ class Registry {
     Registry& operator=(const Registry&) = delete;
     ~Registry();
 
+    /// What lingers is kept over the daemon's death from now on: with each step the outbox says what is to be kept before its packets are sent,
+    /// and it knows what `before` says. To be called before the first session, if ever.
+    ///
+    /// Capsules of before are there again; if several displace each other, as if they were published in the order of their versions. Names
+    /// of before are their owners' until the window ends. It ends as soon as something has come back under each, but `kLeastWindowMs`
+    /// after its start at the earliest: clients that wait for the daemon look for it every second.
+    void recover(Recovery before, std::uint64_t now_ms, Outbox& out);
+    static constexpr std::uint64_t kLeastWindowMs = 2000;
+    /// All notes that say what is known now.
+    void write_notes(std::vector<keep::Note>& notes) const;
+    /// The answer to the publish of that capsule was sent. Also of one that has ended meanwhile.
+    void note_answered(const wire::CapsuleId& capsule, Outbox& out);
+
     /// Fails: AlreadyExists  a session of this user that lives, or is still ending, has that session id
     [[nodiscard]] hurray::Result<void> open_session(SessionNumber number, const Identity& identity);
 
@@ -124,6 +152,8 @@ class Registry {
     /// With a group it is staged there, in version 0, and that is all.
     /// A name belongs to the user that first published it, while a version of it lives. Under it may publish whoever may write its newest
     /// version, and its owner where that is another user's.
+    /// Under a name of before that has not come back, and belongs to another user, it waits until the resume window ends, and is looked at then.
+    /// What was stored, and ended before its publisher knew of it, is not published again: it is answered as it was, and has Ended.
     /// Fails: AlreadyExists    the id was published with another content, the name is held by a capsule that the publisher
     ///                         may not read or by those of the other kind (`once`), the group has a member of that name, or a
     ///                         segment's number means another file in this session
@@ -134,7 +164,8 @@ class Registry {
     ///        InvalidArgument  a known segment has another size or kind, or was used with another access; one file or
     ///                         reservation is named twice
     ///        Limit            the group has as many members as it may have
-    ///        OverQuota        what is new of it and not reserved is more memory than may be had
+    ///        OverQuota        what is new of it and not reserved is more memory than may be had; it lingers, and more descriptors would be
+    ///                         stored than may be
     ///
     /// Of a publication with a version: a capsule of a former life. It comes back under that version, and displaces nothing that is
     /// newer: below the highest version of its name that this life has known it is retired. Reply: PublishReply, before it Retired (and
@@ -152,6 +183,9 @@ class Registry {
     /// CONFIRMED that can't be, and of those HELD that are not kept: the window is over, or the session is not one of before. Those that are kept wait for their capsule: then they
     /// are ordinary leases, if their holder sees it; without it, ProducerLost comes at the window's end.
     void claim(SessionNumber from, std::uint64_t request_id, const wire::Claims& claims, Outbox& out);
+
+    /// The session has said all that it knows of before. Reply: Done.
+    void resume_done(SessionNumber from, std::uint64_t request_id, Outbox& out);
 
     [[nodiscard]] bool is_window_open() const noexcept { return window_end_ms_.has_value(); }
     /// 0: it is not open.
@@ -259,6 +293,7 @@ class Registry {
         std::uint64_t waiting = 0;
         std::uint64_t watches = 0;
         std::uint64_t descriptors = 0;  ///< of the segments that are kept
+        std::uint64_t stored = 0;       ///< descriptors in the service manager's store, or on their way there
         friend bool operator==(const Totals&, const Totals&) = default;
     };
     [[nodiscard]] Totals totals() const noexcept;
@@ -332,6 +367,8 @@ class Registry {
         std::uint32_t uid = 0;
         wire::Access access;
         std::size_t segments = 0;
+        std::size_t to_store = 0;  ///< capsules in it that are stored, or are to be once their group is committed
+        keep::StoredSegment stored_as = {};  ///< none: it is not in the store
     };
 
     /// Room for a segment to come.
@@ -403,6 +440,9 @@ class Registry {
         bool retired = false;
         std::uint8_t deliveries = 0;  ///< takes of it that ended without a confirm, and count
         bool lost_lease = false;      ///< some lease of it was lost: its memory is never to be written again
+        bool is_to_store = false;     ///< it counts as stored: it is, or will be when its group is committed
+        bool is_stored = false;
+        bool is_answered = false;     ///< of one that is stored: its publisher has the answer, and that is noted
         Session* producer = nullptr;  ///< null: its session has ended; it may also be ending, see live_producer()
         std::optional<Expiries::iterator> expiry;  ///< of one that lingers without its producer
         std::uint64_t open_leases = 0;
@@ -437,6 +477,7 @@ class Registry {
         SessionNumber number;
         Identity identity;
         bool is_ending = false;
+        bool is_resuming = false;    ///< it has more to say of a former life
         std::uint64_t ended_ms = 0;  ///< since when it is
         wire::Id16 shown_hash;
         UsedNumbers used_leases;
@@ -472,6 +513,19 @@ class Registry {
         wire::Access access;
     };
 
+    /// A name of before.
+    struct NameOfBefore {
+        keep::Name noted;
+        bool is_back = false;  ///< something lives under it
+    };
+
+    /// A publish that waits for the window's end.
+    struct Pending {
+        SessionNumber from;
+        std::uint64_t request_id = 0;
+        Publication publication;
+    };
+
     using WaiterList = ListOf<Waiter, &Waiter::in_target>;
     using WatchList = ListOf<Watch, &Watch::with_pattern>;
 
@@ -489,7 +543,28 @@ class Registry {
                                                       const Capsule& capsule) const;
     void adopt(Session& producer, std::uint64_t request_id, Publication publication, Capsule& capsule, Outbox& out);
     void take_back_segments(Session& producer, const Publication& publication, Capsule& capsule, Outbox& out);
-    void leave_lingering(Capsule& capsule, std::uint64_t now_ms);
+    [[nodiscard]] hurray::Result<void> admit_store(const Session& producer, const Publication& publication);
+    void charge_store(Capsule& capsule);
+    void store(Capsule& capsule, Outbox& out);
+    void unstore(Capsule& capsule, Outbox& out);
+    void note_name(const Capsule& capsule, Outbox& out) const;
+    [[nodiscard]] keep::Name note_of(Names::const_iterator name) const;
+    void note_expiry(const Capsule& capsule, Outbox& out) const;
+    void leave_id(const wire::CapsuleId& capsule, std::uint64_t version);
+    void note_taken(const Capsule& capsule, Outbox& out);
+    void drop_taken(const wire::CapsuleId& capsule, Outbox& out);
+    void await_answer(const Session& producer, const Capsule& capsule, Outbox& out) const;
+    bool bring_back(Recovery::Capsule& before, bool is_answered, std::uint64_t now_ms, Outbox& out);
+    [[nodiscard]] const NameOfBefore* foreign_before(const Session& producer, const std::string& name) const;
+    [[nodiscard]] hurray::Result<void> check_name_of_before(const Session& producer, const std::string& name,
+                                                            std::uint64_t version) const;
+    void note_back(const std::string& name);
+    void answer_left(Session& producer, std::uint64_t request_id, Publication publication, Outbox& out);
+    void wait_for_window(Session& producer, std::uint64_t request_id, Publication publication, Outbox& out);
+    void drop_pending(const Session& producer, Outbox& out);
+    [[nodiscard]] std::uint64_t window_may_end_ms() const noexcept;
+    bool continue_store_window_close(std::size_t& budget, Outbox& out);
+    void leave_lingering(Capsule& capsule, std::uint64_t now_ms, Outbox& out);
     void stop_expiry(Capsule& capsule) noexcept;
     void expire_lingering(std::uint64_t now_ms, Outbox& out);
     [[nodiscard]] bool is_held_back(const Capsule& capsule) const noexcept;
@@ -566,7 +641,7 @@ class Registry {
     void forget_segment(Session& session, std::map<std::uint64_t, Segment*>::iterator segment, Outbox& out);
     void drop_if_unused(Segment& segment, Outbox& out);
     void list_writing(std::uint32_t uid, std::uint64_t now_ms, wire::StatusReply& reply) const;
-    void retire(Capsule& capsule) noexcept;
+    void retire(Capsule& capsule, Outbox& out);
     void end_if_unused(Capsule& capsule, Outbox& out);
     void end(Capsule& capsule, Outbox& out);
     void announce(wire::Watched::What what, const Capsule& capsule);
@@ -621,6 +696,19 @@ class Registry {
     /// of the names that found no room.
     std::unordered_map<std::string, std::uint64_t, NameHash> retired_below_;
     std::uint64_t retired_below_of_all_ = 0;
+    /// Of a daemon that keeps what lingers over its death; all of it is empty elsewhere.
+    bool keeps_ = false;
+    bool has_journal_ = false;  ///< a life before has left one
+    std::uint64_t least_window_end_ms_ = 0;
+    keep::StoredSegment last_stored_;
+    std::uint64_t all_stored_ = 0;
+    std::map<std::string, NameOfBefore, std::less<>> names_of_before_;  ///< while the window is open
+    std::size_t names_missing_ = 0;                                     ///< of them, that are not back
+    std::size_t resuming_ = 0;                                          ///< sessions that have more to say of before
+    std::deque<Pending> pending_;
+    std::map<wire::CapsuleId, keep::Taken> taken_;   ///< by which leases, and the journal knows
+    std::map<wire::CapsuleId, std::uint64_t> left_;  ///< ids of what ended before its publisher had its answer
+    std::deque<wire::CapsuleId> left_order_;         ///< oldest first; those that are not left any more too
     std::map<std::uint32_t, Totals> uses_;
     History history_;
 };

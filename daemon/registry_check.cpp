@@ -17,6 +17,7 @@ void Registry::check_consistency() const {
     std::size_t staged = 0;
     std::size_t with_deadline = 0;
     std::size_t exact = 0;
+    std::size_t resuming = 0;
     std::size_t known_segments = 0;
     std::size_t reservations = 0;
     std::uint64_t all_bytes = 0;
@@ -57,6 +58,7 @@ void Registry::check_consistency() const {
         }
 
         use.waiting += session.waiting.size();
+        resuming += session.is_resuming ? 1 : 0;
         HURRAY_CHECK(session.waiting_order.size() == session.waiting.size());
         HURRAY_CHECK(session.waiting_leases.size() == session.waiting.size());
         for (const auto& [request_id, waiter] : session.waiting) {
@@ -128,11 +130,17 @@ void Registry::check_consistency() const {
     }
     HURRAY_CHECK(reservations == 0);
     HURRAY_CHECK(deadlines_.size() == with_deadline && exact_waiters_.size() == exact);
+    HURRAY_CHECK(resuming_ == resuming);
+    for (const Pending& pending : pending_) {
+        ++uses[session(pending.from).identity.uid].waiting;
+    }
 
     HURRAY_CHECK(shelves_.size() + staged == capsules_.size());
     std::size_t places = 0;
     std::uint64_t held = 0;
     std::size_t expiring = 0;
+    std::uint64_t all_stored = 0;
+    std::map<wire::FileIdentity, std::size_t> to_store;
     std::unordered_map<std::uint64_t, std::uint64_t> capsules_in;
     for (const auto& [id, capsule] : capsules_) {
         HURRAY_CHECK(capsule.id == id && capsule.version < next_version_);
@@ -145,6 +153,16 @@ void Registry::check_consistency() const {
             HURRAY_CHECK(segment.uid == id.uid && segment.size == said.size && segment.memory == said.memory);
             HURRAY_CHECK(segment.access == capsule.access);
             ++capsules_in[segment.number.value];
+        }
+        HURRAY_CHECK(capsule.is_to_store || !capsule.is_stored);
+        HURRAY_CHECK(capsule.is_to_store == (keeps_ && capsule.published.linger_ms.has_value() && !capsule.retired));
+        HURRAY_CHECK(capsule.is_stored == (capsule.is_to_store && capsule.group == nullptr));
+        if (capsule.is_to_store) {
+            ++use.stored;
+            ++all_stored;
+            for (const Segment* segment : capsule.segments) {
+                ++to_store[segment->file];
+            }
         }
         if (capsule.group != nullptr) {
             ++use.staged;
@@ -192,6 +210,13 @@ void Registry::check_consistency() const {
         all_bytes += segment.size;
     }
     HURRAY_CHECK(segments_of.size() == files_.size());
+    for (const auto& [identity, file] : files_) {
+        HURRAY_CHECK(file.to_store == to_store[identity]);
+        HURRAY_CHECK(file.to_store != 0 || file.stored_as == keep::StoredSegment{});
+        uses[file.uid].stored += file.to_store != 0 ? 1 : 0;
+        all_stored += file.to_store != 0 ? 1 : 0;
+    }
+    HURRAY_CHECK(all_stored == all_stored_);
     for (const auto& [file, count] : segments_of) {
         HURRAY_CHECK(files_.at(file).segments == count);
     }
@@ -208,6 +233,13 @@ void Registry::check_consistency() const {
         }
     }
     HURRAY_CHECK(versions == shelves_.size());
+    HURRAY_CHECK(is_window_open() || (names_of_before_.empty() && names_missing_ == 0 && pending_.empty()));
+    std::size_t missing = 0;
+    for (const auto& [text, before] : names_of_before_) {
+        missing += before.is_back ? 0 : 1;
+    }
+    HURRAY_CHECK(missing == names_missing_);
+    HURRAY_CHECK(keeps_ || (taken_.empty() && left_.empty() && all_stored_ == 0));
 
     HURRAY_CHECK(is_window_open() ||
                  (claims_.empty() && answers_.empty() && retired_below_.empty() && takes_of_window_.empty()));

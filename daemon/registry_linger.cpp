@@ -39,11 +39,12 @@ bool Registry::is_adoptable(const Capsule& capsule) noexcept {
 }
 
 /// Its producer's session is over. Its time counts from then on.
-void Registry::leave_lingering(Capsule& capsule, std::uint64_t now_ms) {
+void Registry::leave_lingering(Capsule& capsule, std::uint64_t now_ms, Outbox& out) {
     capsule.producer = nullptr;
     const std::uint64_t linger_ms = *capsule.published.linger_ms;
     if (lingers(capsule) && linger_ms != 0 && linger_ms <= UINT64_MAX - now_ms) {
         capsule.expiry = expiries_.emplace(now_ms + linger_ms, &capsule);
+        note_expiry(capsule, out);
     }
 }
 
@@ -59,7 +60,7 @@ void Registry::expire_lingering(std::uint64_t now_ms, Outbox& out) {
         Capsule& capsule = *expiries_.begin()->second;
         refuse_waiters(capsule, out);
         announce(wire::Watched::What::Retired, capsule);
-        retire(capsule);
+        retire(capsule, out);
         end_if_unused(capsule, out);
         tell_watchers(1, out);
     }
@@ -134,7 +135,10 @@ void Registry::adopt(Session& producer, std::uint64_t request_id, Publication pu
     producer.capsules.push_back(capsule);
     capsule.producer = &producer;
     capsule.pid = producer.identity.pid;
-    stop_expiry(capsule);
+    if (capsule.expiry) {
+        stop_expiry(capsule);
+        note_expiry(capsule, out);
+    }
     wire::Publish& published = capsule.published;  // as this session says it: so it may say it again
     published.segments = offer.segments;
     published.access = offer.access;
@@ -146,14 +150,20 @@ void Registry::adopt(Session& producer, std::uint64_t request_id, Publication pu
     const bool was_taken = offer.taken_by.lease != 0 && capsule.is_live();
     if (was_taken) {
         capsule.published.taken_by = offer.taken_by;
+        note_taken(capsule, out);
     }
     if (!capsule.retired && (offer.retired || was_taken)) {
         refuse_waiters(capsule, out);
         announce(wire::Watched::What::Retired, capsule);
-        retire(capsule);
+        retire(capsule, out);
         events = 1;
     }
     out.send_after(first, producer.number, request_id, wire::PublishReply{capsule.version});
+    if (offer.version != 0) {
+        note_answered(capsule.id, out);  // else it would not be offered
+    } else {
+        await_answer(producer, capsule, out);
+    }
     if (capsule.published.taken_by.lease != 0 && capsule.published.taken_by != offer.taken_by) {
         out.send(producer.number, 0,
                  wire::LeaseEvent{capsule.id, capsule.published.taken_by, wire::LeaseEvent::What::Taken,

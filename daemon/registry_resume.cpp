@@ -80,6 +80,10 @@ void Registry::offer_again(Session& producer, std::uint64_t request_id, Publicat
                        "the resume window is over, so no capsule of a former life is taken any more"));
         return;
     }
+    if (auto checked = check_name_of_before(producer, offer.name, offer.version); !checked) {
+        refuse(std::move(checked.error()));
+        return;
+    }
     if (auto checked = check_name(producer, offer.name); !checked) {
         refuse(std::move(checked.error()));
         return;
@@ -104,12 +108,26 @@ void Registry::offer_again(Session& producer, std::uint64_t request_id, Publicat
         return;
     }
 
-    // From here on nothing is refused. What was replaced or withdrawn does not come back, whoever forgot to say so.
-    // A queue loses what was taken, and nothing by what is newer.
-    const bool is_retired =
-        offer.retired || (offer.once ? offer.taken_by.lease != 0 : offer.version < retired_below(offer.name));
+    // What was replaced or withdrawn does not come back, whoever forgot to say so. A queue loses what was taken, and nothing by what is
+    // newer. What the journal knows to be taken is (journal_taken), and what lingered and is not in the store has ended (store_decides).
+    const auto taken = taken_.find(id);
+    const wire::LeaseId said_taken_by = offer.taken_by;
+    const wire::LeaseId taken_by = taken != taken_.end() && offer.once ? taken->second.lease : said_taken_by;
+    const bool is_retired = offer.retired || (has_journal_ && offer.linger_ms) || taken_by.lease != 0 ||
+                            (!offer.once && offer.version < retired_below(offer.name));
+    if (auto admitted = is_retired ? hurray::Result<void>() : admit_store(producer, publication); !admitted) {
+        refuse(std::move(admitted.error()));
+        return;
+    }
+
+    // From here on nothing is refused.
     const std::uint64_t version = offer.version;
     Capsule& capsule = add(producer, std::move(publication), *access, out);
+    capsule.published.taken_by = taken_by;
+    if (keeps_ && capsule.published.linger_ms && !is_retired) {
+        charge_store(capsule);
+        capsule.is_answered = true;  // else it would not be offered
+    }
     producer.capsules.push_back(capsule);
     capsules_of_before_.push_back(capsule);
     next_version_ = std::max(next_version_, version + 1);
@@ -127,8 +145,16 @@ void Registry::offer_again(Session& producer, std::uint64_t request_id, Publicat
         if (!capsule.published.once && capsule.published.retain == 1) {
             note_retired_below(capsule.name->first, version);
         }
+        note_name(capsule, out);
+    }
+    if (capsule.is_stored) {
+        out.kept.emplace_back(keep::Answered{id});
     }
     out.send_after(first, producer.number, request_id, wire::PublishReply{version});
+    if (taken_by != said_taken_by) {
+        out.send(producer.number, 0,
+                 wire::LeaseEvent{id, taken_by, wire::LeaseEvent::What::Taken, capsule.open_leases});
+    }
     match_claims(capsule, out);
     if (!is_retired) {
         serve_waiters(capsule, out);
@@ -407,6 +433,9 @@ void Registry::continue_window_close(Outbox& out) {
         Watch& watch = owed_ends_.front();
         owed_ends_.pop_front();
         out.send(watch.session->number, 0, wire::Watched{watch.number, wire::Watched::What::SnapshotEnd, {}, {}, 0});
+    }
+    if (!continue_store_window_close(budget, out)) {
+        return;
     }
     window_rest_ = false;
 }

@@ -79,7 +79,7 @@ void Registry::put_back(Capsule& capsule, Outbox& out) {
         return;
     }
     if (capsule.deliveries >= kMaxDeliveries) {
-        retire(capsule);
+        retire(capsule, out);
         refuse_waiters(capsule, out);
         announce(wire::Watched::What::Retired, capsule);
         end_if_unused(capsule, out);
@@ -105,8 +105,9 @@ void Registry::mark_taken(Lease& lease, Outbox& out) {
         out.send(told->number, 0,
                  wire::LeaseEvent{capsule.id, capsule.published.taken_by, What::Taken, capsule.open_leases});
     }
+    note_taken(capsule, out);
     if (!capsule.retired) {
-        retire(capsule);
+        retire(capsule, out);
         announce(wire::Watched::What::Retired, capsule);
     }
 }
@@ -169,6 +170,15 @@ Registry::Claimed Registry::claim_confirmed(Session& consumer, const wire::Capsu
             mark_taken(lease, out);
             refuse_waiters(capsule, out);
             tell_watchers(1, out);
+        }
+        return Claimed::Done;
+    }
+    if (const auto taken = taken_.find(id);
+        taken != taken_.end() && !capsules_.contains(id) && taken->second.lease == lease_id(consumer, number)) {
+        // The journal has it: it is this lease's, whatever became of the answer.
+        if (is_window_open() && consumer.identity.resumes && !consumer.claimed.contains(number)) {
+            consumer.used_leases.insert_up_to(number);
+            keep_claim(consumer, id, number, {consumer.number}, out);  // its producer may come back
         }
         return Claimed::Done;
     }
