@@ -1,6 +1,8 @@
 #include "daemon/store/files.hpp"
 
-#include <cstring>
+#include <algorithm>
+#include <array>
+#include <iterator>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -23,6 +25,8 @@ namespace pb = hurray::store::v1;
 namespace broker = hurray::broker::v1;
 
 constexpr std::uint32_t kFormat = 1;
+/// The checksum, and the length of the payload: what the checksum is of stands together.
+constexpr std::size_t kLengthAt = 4;
 constexpr std::size_t kFrameBytes = 8;
 /// No record is longer: what a packet can say fits.
 constexpr std::size_t kMostPayload = 2 * wire::kMaxPacketBytes;
@@ -48,15 +52,6 @@ std::uint32_t checksum(std::string_view length_and_payload) {
         std::span(reinterpret_cast<const std::uint8_t*>(length_and_payload.data()), length_and_payload.size()));
 }
 
-/// `length_and_payload` is what the checksum is of, so the two stand together: checksum, length, payload.
-void append_frame(std::string_view payload, std::string& out) {
-    const std::size_t begin = out.size();
-    out.resize(begin + kFrameBytes);
-    put_number(static_cast<std::uint32_t>(payload.size()), out.data() + begin + 4);
-    out += payload;
-    put_number(checksum(std::string_view(out).substr(begin + 4)), out.data() + begin);
-}
-
 /// The payloads of a file, one after the other.
 class Frames {
   public:
@@ -68,9 +63,9 @@ class Frames {
         if (left_.size() < kFrameBytes) {
             return std::nullopt;
         }
-        const std::size_t size = number_at(left_.data() + 4);
+        const std::size_t size = number_at(left_.data() + kLengthAt);
         if (size > kMostPayload || left_.size() - kFrameBytes < size ||
-            number_at(left_.data()) != checksum(left_.substr(4, 4 + size))) {
+            number_at(left_.data()) != checksum(left_.substr(kLengthAt, kFrameBytes - kLengthAt + size))) {
             return std::nullopt;
         }
         const std::string_view payload = left_.substr(kFrameBytes, size);
@@ -149,7 +144,7 @@ void write(const keep::Left& note, Writer& out) {
 
 /// One Record of one message, which `fill` writes.
 template <class Fill>
-void append_record(int field, std::string& out, Fill&& fill) {
+void append_message(int field, std::string& out, Fill&& fill) {
     PacketBuffer payload;
     {
         Writer record(payload);
@@ -159,7 +154,7 @@ void append_record(int field, std::string& out, Fill&& fill) {
     if (payload.size() == 0) {  // an empty message says something too
         Writer(payload).add_bytes(static_cast<Tag>(field), "", 0);
     }
-    append_frame(payload.view(), out);
+    append_record(payload.view(), out);
 }
 
 /// In the order of keep::Note.
@@ -230,6 +225,9 @@ Result<std::uint64_t> read_header(Frames& frames) {
 
 /// Nothing: it is none that this version knows, which is passed over. Fails: its ids are not whole.
 Result<std::optional<keep::Note>> read_note(int field, std::string_view message) {
+    if (std::find(std::begin(kNoteFields), std::end(kNoteFields), field) == std::end(kNoteFields)) {
+        return std::optional<keep::Note>();
+    }
     const Fields in(message);
     Result<wire::CapsuleId> capsule;
     const auto read_capsule = [&](int at) {
@@ -286,7 +284,7 @@ Result<std::optional<keep::Note>> read_note(int field, std::string_view message)
             }
             break;
         default:
-            return std::optional<keep::Note>();
+            break;
     }
     return damaged("a note's ids are not whole");
 }
@@ -303,23 +301,31 @@ auto guarded(Read&& read) -> decltype(read()) {
 
 }  // namespace
 
+void append_record(std::string_view payload, std::string& out) {
+    const std::size_t begin = out.size();
+    out.resize(begin + kFrameBytes);
+    put_number(static_cast<std::uint32_t>(payload.size()), out.data() + begin + kLengthAt);
+    out += payload;
+    put_number(checksum(std::string_view(out).substr(begin + kLengthAt)), out.data() + begin);
+}
+
 void append_header(std::uint64_t generation, std::string& out) {
-    append_record(pb::Record::kHeaderFieldNumber, out, [&](Writer& header) {
+    append_message(pb::Record::kHeaderFieldNumber, out, [&](Writer& header) {
         put(header, pb::Header::kFormatFieldNumber, kFormat);
         put(header, pb::Header::kGenerationFieldNumber, generation);
     });
 }
 
 void append_note(const keep::Note& note, std::string& out) {
-    append_record(kNoteFields[note.index()], out,
-                  [&](Writer& message) { std::visit([&](const auto& what) { write(what, message); }, note); });
+    append_message(kNoteFields[note.index()], out,
+                   [&](Writer& message) { std::visit([&](const auto& what) { write(what, message); }, note); });
 }
 
 std::string capsule_file(std::uint32_t uid, const wire::Publish& offer) {
     std::string file;
     append_header(0, file);
     const std::string request = wire::encoded(wire::Request{1, std::nullopt, offer});
-    append_record(pb::Record::kCapsuleFieldNumber, file, [&](Writer& capsule) {
+    append_message(pb::Record::kCapsuleFieldNumber, file, [&](Writer& capsule) {
         put(capsule, pb::StoredCapsule::kUidFieldNumber, uid);
         put_bytes(capsule, pb::StoredCapsule::kOfferFieldNumber, request);
     });

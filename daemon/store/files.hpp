@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "daemon/store/keeping.hpp"
@@ -15,7 +16,9 @@ namespace hurrayd::store {
 
 namespace wire = hurray::wire;
 
-/// Puts records behind what `out` holds.
+/// Puts one record behind what `out` holds: its frame, and `payload`, a Record of store.proto.
+void append_record(std::string_view payload, std::string& out);
+/// Such records, by what they say.
 void append_header(std::uint64_t generation, std::string& out);
 void append_note(const keep::Note& note, std::string& out);
 
