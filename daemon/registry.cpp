@@ -247,7 +247,7 @@ bool Registry::continue_ending(Session& ended, std::size_t& budget, Outbox& out)
     }
     for (; !ended.capsules.empty(); --budget) {
         Capsule& capsule = ended.capsules.front();
-        if (capsule.published.linger_ms) {
+        if (capsule.lingering) {
             if (budget == 0) {
                 return false;
             }
@@ -309,7 +309,7 @@ hurray::Result<void> Registry::check_name(const Session& producer, const std::st
     if (name.empty() || known == names_.end()) {
         return {};
     }
-    const Capsule& newest = *known->second.versions.rbegin()->second;
+    const auto& newest = static_cast<const Capsule&>(*known->second.versions.rbegin());
     const std::uint32_t uid = producer.identity.uid;
     const bool is_taken_back = known->second.owner == uid && newest.id.uid != uid;
     if (is_taken_back || may_write(producer, newest)) {
@@ -355,15 +355,37 @@ void Registry::refuse_publish(const Session& producer, std::uint64_t request_id,
     out.send(producer.number, request_id, std::move(error));
 }
 
+/// Tells a publish from another one. Of all that it says, but for who took what it offers again: that may have changed since.
+std::uint64_t Registry::digest_of(const wire::Publish& publish) {
+    std::string said;
+    const auto number = [&](std::uint64_t value) { said.append(reinterpret_cast<const char*>(&value), sizeof value); };
+    number(publish.name.size());
+    said += publish.name;
+    number(publish.descriptor.size());
+    said += publish.descriptor;
+    number(publish.segments.size());
+    for (const wire::Segment& segment : publish.segments) {
+        number(segment.number);
+        number(static_cast<std::uint64_t>(segment.memory) << 1U | (segment.carries_fd ? 1U : 0U));
+        number(segment.size);
+        number(segment.reservation);
+    }
+    for (const wire::Placement& placement : publish.placements) {
+        number(placement.segment);
+        number(placement.offset);
+    }
+    number(publish.access ? std::uint64_t{publish.access->gid} << 32U | publish.access->mode : UINT64_MAX);
+    number(publish.group);
+    number(publish.version);
+    number(publish.retain);
+    number((publish.once ? 1U : 0U) | (publish.retired ? 2U : 0U) | (publish.linger_ms ? 4U : 0U));
+    number(publish.linger_ms.value_or(0));
+    return keyed_hash(said);
+}
+
 /// Whether it is what made `capsule`, said once more by the same session.
 bool Registry::is_repeated(const Session& producer, const wire::Publish& publish, const Capsule& capsule) {
-    const wire::Publish& before = capsule.published;
-    const std::string& name = capsule.group != nullptr ? before.name : capsule.name->first;
-    return capsule.producer == &producer && name == publish.name && before.descriptor == publish.descriptor &&
-           before.segments == publish.segments && before.placements == publish.placements &&
-           before.access == publish.access && before.group == publish.group && before.version == publish.version &&
-           before.retired == publish.retired && before.retain == publish.retain && before.once == publish.once &&
-           before.linger_ms == publish.linger_ms;
+    return capsule.producer == &producer && capsule.digest == digest_of(publish);
 }
 
 void Registry::publish(SessionNumber from, std::uint64_t request_id, Publication publication, Outbox& out) {
@@ -434,17 +456,17 @@ void Registry::publish(SessionNumber from, std::uint64_t request_id, Publication
 
     // From here on nothing is refused.
     std::size_t events = 0;
-    Capsule& capsule = add(producer, std::move(publication), *access, out);
-    if (keeps_ && capsule.published.linger_ms) {
+    Capsule& capsule = add(producer, publication, *access, out);
+    if (keeps_ && capsule.lingering) {
         charge_store(capsule);
     }
     if (group != nullptr) {
-        stage(capsule, *group);
+        stage(capsule, *group, publication.request.name);
         out.send(from, request_id, wire::PublishReply{0});
     } else {
         producer.capsules.push_back(capsule);
         const std::size_t first = out.packets.size();
-        events = make_visible(capsule, out);
+        events = make_visible(capsule, publication.request.name, out);
         out.send_after(first, from, request_id, wire::PublishReply{capsule.version});
         await_answer(producer, capsule, out);
         serve_waiters(capsule, out);
@@ -453,35 +475,46 @@ void Registry::publish(SessionNumber from, std::uint64_t request_id, Publication
 }
 
 /// A new capsule on the books, which nobody sees yet.
-Registry::Capsule& Registry::add(Session& producer, Publication publication, const wire::Access& access, Outbox& out) {
-    const wire::CapsuleId id{producer.identity.uid, publication.request.capsule};
+Registry::Capsule& Registry::add(Session& producer, const Publication& publication, const wire::Access& access,
+                                 Outbox& out) {
+    const wire::Publish& publish = publication.request;
+    const wire::CapsuleId id{producer.identity.uid, publish.capsule};
     Capsule& capsule = capsules_.try_emplace(id).first->second;
     capsule.id = id;
     capsule.access = access;
     capsule.pid = producer.identity.pid;
     capsule.producer = &producer;
-    capsule.segments = take_segments(producer, publication, access, out);
-    capsule.published = std::move(publication.request);
+    capsule.digest = digest_of(publish);
+    capsule.content = {publish.descriptor, take_segments(producer, publication, access, out), publish.placements};
+    capsule.retain = publish.retain;
+    capsule.once = publish.once;
+    if (publish.linger_ms) {
+        capsule.lingering = std::make_unique<Lingering>();
+        capsule.lingering->linger_ms = *publish.linger_ms;
+    }
+    if (publish.taken_by.lease != 0) {
+        capsule.taken_by = std::make_unique<const wire::LeaseId>(publish.taken_by);
+    }
     capsule.buffer_bytes = publication.buffer_bytes;
     ++count(id.uid).capsules;
     return capsule;
 }
 
 /// Gives it its version and makes it live. Returns how much there is to tell watchers.
-std::size_t Registry::make_visible(Capsule& capsule, Outbox& out) {
-    put_on_shelf(capsule, next_version_++);
+std::size_t Registry::make_visible(Capsule& capsule, const std::string& name, Outbox& out) {
+    put_on_shelf(capsule, name, next_version_++);
     return make_live(capsule, out);
 }
 
 /// Gives it its name and its version.
-void Registry::put_on_shelf(Capsule& capsule, std::uint64_t version) {
-    const auto [name, fresh] = names_.try_emplace(std::exchange(capsule.published.name, {}));
+void Registry::put_on_shelf(Capsule& capsule, const std::string& text, std::uint64_t version) {
+    const auto [name, fresh] = names_.try_emplace(text);
     if (fresh) {
         const auto before = names_of_before_.find(name->first);
         const bool is_of_before = is_window_open() && before != names_of_before_.end() && !name->first.empty();
         name->second.owner = is_of_before ? before->second.noted.owner : capsule.id.uid;
         name->second.is_of_before = is_of_before;
-        name->second.once = capsule.published.once;
+        name->second.once = capsule.once;
         if (!name->first.empty()) {
             ++count(name->second.owner).names;
         }
@@ -490,25 +523,19 @@ void Registry::put_on_shelf(Capsule& capsule, std::uint64_t version) {
     capsule.name = name;
     capsule.version = version;
     ++history_.published;
-    name->second.versions.emplace(version, &capsule);
-    shelves_.add({name->first, version}, capsule);
+    name->second.versions.insert(capsule);
+    shelves_.add(capsule);
 }
 
 /// It can be attached, or taken, from now on. Who published the versions that it displaces is told, and what there is to tell watchers
 /// is announced: that many events are returned.
 std::size_t Registry::make_live(Capsule& capsule, Outbox& out) {
     Name& name = capsule.name->second;
-    name.live.insert(capsule);
+    add_live(capsule);
     store(capsule, out);  // new_before_old
     std::size_t events = 1;
-    if (capsule.published.once) {
-        ++count(capsule.id.uid).queued;
-    } else if (!capsule.name->first.empty()) {
+    if (!capsule.once && !capsule.name->first.empty()) {
         events += retire_surplus(name, out);
-        const Versioned& oldest = *name.live.begin();
-        if (name.live.size() == static_cast<const Capsule&>(*name.live.rbegin()).published.retain) {
-            note_retired_below(capsule.name->first, oldest.version);
-        }
     }
     note_name(capsule, out);
     announce(What::Published, capsule);
@@ -517,9 +544,9 @@ std::size_t Registry::make_live(Capsule& capsule, Outbox& out) {
 
 /// Retires the oldest versions of a name, down to as many as its newest one retains. Returns how many it were.
 std::size_t Registry::retire_surplus(Name& name, Outbox& out) {
-    const std::uint32_t retain = static_cast<const Capsule&>(*name.live.rbegin()).published.retain;
+    const std::uint32_t retain = static_cast<const Capsule&>(*name.live.rbegin()).retain;
     std::size_t retired = 0;
-    for (; name.live.size() > retain; ++retired) {
+    for (; name.live_size > retain; ++retired) {
         Capsule& old = static_cast<Capsule&>(*name.live.begin());
         retire(old, out);
         announce(What::Retired, old);
@@ -536,16 +563,32 @@ void Registry::retire(Capsule& capsule, Outbox& out) {
     stop_expiry(capsule);
     unstore(capsule, out);
     if (capsule.is_live()) {
-        Name& name = capsule.name->second;
-        name.live.erase(name.live.iterator_to(capsule));
-        if (capsule.published.once) {
-            --count(capsule.id.uid).queued;
-        }
+        remove_live(capsule);
+    }
+}
+
+/// Among those of its name that can be attached, or taken.
+void Registry::add_live(Capsule& capsule) {
+    Name& name = capsule.name->second;
+    name.live.insert(capsule);
+    ++name.live_size;
+    if (capsule.once) {
+        ++count(capsule.id.uid).queued;
+    }
+}
+
+void Registry::remove_live(Capsule& capsule) {
+    Name& name = capsule.name->second;
+    note_retired_below(capsule.name->first, displaced_below(name));
+    name.live.erase(name.live.iterator_to(capsule));
+    --name.live_size;
+    if (capsule.once) {
+        --count(capsule.id.uid).queued;
     }
 }
 
 void Registry::end_if_unused(Capsule& capsule, Outbox& out) {
-    if (capsule.retired && capsule.open_leases == 0 && !capsule.of_before.is_linked()) {
+    if (capsule.retired && capsule.open_leases == 0 && !capsule.of_before) {
         end(capsule, out);
     }
 }
@@ -559,22 +602,22 @@ void Registry::end(Capsule& capsule, Outbox& out) {
     if (!is_window_open()) {
         drop_taken(capsule.id, out);
     }
-    for (Segment* segment : capsule.segments) {
+    for (Segment* segment : capsule.content.segments()) {
         --segment->capsules;
         drop_if_unused(*segment, out);
     }
 
     const std::uint32_t uid = capsule.id.uid;
     --count(uid).capsules;
-    if (capsule.group != nullptr) {
+    if (capsule.staged != nullptr) {
         unstage(capsule);
         capsules_.erase(wire::CapsuleId{capsule.id});  // a copy: the key must outlive the entry
         forget_if_zero(uid);
         return;
     }
     const auto name = capsule.name;
-    shelves_.remove({name->first, capsule.version}, capsule);
-    name->second.versions.erase(capsule.version);
+    shelves_.remove(capsule);
+    name->second.versions.erase(name->second.versions.iterator_to(capsule));
     capsules_.erase(wire::CapsuleId{capsule.id});
     if (name->second.versions.empty()) {
         const std::uint32_t owner = name->second.owner;
@@ -606,26 +649,24 @@ bool Registry::satisfies(const Capsule& capsule, const wire::Attach& attach) noe
 
 /// What `name` has for an attach, as far as `viewer` sees it: the version asked for, the first that is newer, or the newest; of a queue
 /// the oldest.
-Registry::Capsule* Registry::find_live(const Session& viewer, const Name& name, const wire::Attach& attach) {
-    const auto is_good = [&](const Capsule& capsule) { return is_attachable(capsule) && sees(viewer, capsule); };
-    if (attach.which == wire::Which::Exactly && !name.once) {
-        const auto version = name.versions.find(attach.version);
-        return version != name.versions.end() && is_good(*version->second) ? version->second : nullptr;
-    }
+Registry::Capsule* Registry::find_live(const Session& viewer, Name& name, const wire::Attach& attach) {
     const auto first_good = [&](auto at, auto end) -> Capsule* {
         for (; at != end; ++at) {
-            if (const auto& capsule = static_cast<const Capsule&>(*at); is_good(capsule)) {
-                return name.versions.at(capsule.version);
+            if (auto& capsule = static_cast<Capsule&>(*at); is_attachable(capsule) && sees(viewer, capsule)) {
+                return &capsule;
             }
         }
         return nullptr;
     };
+    if (attach.which == wire::Which::Exactly && !name.once) {
+        const auto version = name.live.find(attach.version);
+        return version != name.live.end() ? first_good(version, std::next(version)) : nullptr;
+    }
     if (name.once) {
         return first_good(name.live.begin(), name.live.end());
     }
     if (attach.which == wire::Which::NewerThan) {
-        Versioned seen;
-        seen.version = std::max(attach.version, attach.last_seen == 0 ? 0 : attach.last_seen - 1);
+        const std::uint64_t seen = std::max(attach.version, attach.last_seen == 0 ? 0 : attach.last_seen - 1);
         return first_good(name.live.upper_bound(seen), name.live.end());
     }
     return first_good(name.live.rbegin(), name.live.rend());
@@ -637,14 +678,14 @@ Registry::Found Registry::find(const Session& viewer, const wire::Attach& attach
     const auto* id = std::get_if<wire::CapsuleId>(&attach.what);
     if (id != nullptr) {
         const auto known = capsules_.find(*id);
-        if (known != capsules_.end() && known->second.group == nullptr && sees(viewer, known->second)) {
+        if (known != capsules_.end() && known->second.staged == nullptr && sees(viewer, known->second)) {
             candidate = &known->second;
         }
     } else if (const auto known = names_.find(std::get<std::string>(attach.what)); known != names_.end()) {
         candidate = find_live(viewer, known->second, attach);
     }
     if (candidate != nullptr) {
-        if (candidate->published.once != attach.take) {
+        if (candidate->once != attach.take) {
             return {State::OtherKind, nullptr};
         }
         const bool is_here = is_attachable(*candidate) && satisfies(*candidate, attach);
@@ -670,7 +711,7 @@ void Registry::attach(SessionNumber from, std::uint64_t request_id, const wire::
         const auto* id = std::get_if<wire::CapsuleId>(&attach.what);
         const bool same =
             (id != nullptr ? *id == capsule.id : std::get<std::string>(attach.what) == capsule.name->first) &&
-            satisfies(capsule, attach) && capsule.published.once == attach.take && check_memory(capsule, attach);
+            satisfies(capsule, attach) && capsule.once == attach.take && check_memory(capsule, attach);
         if (same) {
             // The first grant may be held back until the producer has OPENED; this one must not overtake that either.
             const Session* told = live_producer(capsule);
@@ -753,7 +794,7 @@ Registry::Lease& Registry::book_lease(Session& consumer, std::uint64_t number, C
     lease.holder = &consumer;
     lease.capsule = &capsule;
     consumer.lease_order.push_back(lease);
-    if (capsule.producer != nullptr || capsule.published.linger_ms) {
+    if (capsule.producer != nullptr || capsule.lingering) {
         capsule.leases.push_back(lease);
     }
     ++capsule.open_leases;
@@ -765,7 +806,7 @@ Registry::Lease& Registry::book_lease(Session& consumer, std::uint64_t number, C
 void Registry::grant(Session& consumer, std::uint64_t request_id, std::uint64_t number, Capsule& capsule, Outbox& out) {
     consumer.used_leases.insert(number);
     Lease& lease = book_lease(consumer, number, capsule);
-    if (capsule.published.once) {
+    if (capsule.once) {
         mark_granted(lease, request_id);
     }
     const std::size_t opened = out.packets.size();
@@ -782,12 +823,12 @@ wire::AttachReply Registry::reply_for(const Capsule& capsule) {
     reply.capsule = capsule.id;
     reply.name = capsule.name->first;
     reply.version = capsule.version;
-    reply.descriptor = capsule.published.descriptor;
-    reply.segments.reserve(capsule.segments.size());
-    for (const Segment* segment : capsule.segments) {
+    reply.descriptor = capsule.content.descriptor();
+    reply.segments.reserve(capsule.content.segments().size());
+    for (const Segment* segment : capsule.content.segments()) {
         reply.segments.push_back({segment->number.value, true, segment->memory, segment->size, 0});
     }
-    reply.placements = capsule.published.placements;
+    reply.placements.assign(capsule.content.placements().begin(), capsule.content.placements().end());
     reply.access = capsule.access;
     return reply;
 }
@@ -833,7 +874,7 @@ void Registry::serve_waiters(WaiterList& waiters, Capsule& capsule, Outbox& out)
         const bool last = next == waiters.end();
         if (!sees(*waiter.session, capsule)) {
             // For them it is absent.
-        } else if (waiter.attach.take != capsule.published.once) {
+        } else if (waiter.attach.take != capsule.once) {
             out.send(waiter.session->number, waiter.request_id, refuse_kind(waiter.attach));
             remove_waiter(waiter);
         } else if (waiter.attach.take && (!capsule.is_live() || is_held_back(capsule))) {
@@ -992,7 +1033,7 @@ void Registry::withdraw(SessionNumber from, std::uint64_t request_id, const wire
     Session& asker = session(from);
     const auto known = capsules_.find(withdraw.capsule);
     const bool is_own = known != capsules_.end() && known->second.producer == &asker;
-    if (known == capsules_.end() || (!is_own && (!sees(asker, known->second) || known->second.group != nullptr))) {
+    if (known == capsules_.end() || (!is_own && (!sees(asker, known->second) || known->second.staged != nullptr))) {
         out.send(from, request_id, refusal(Errc::NotFound, "withdraw.capsule", "no such capsule"));
         return;
     }
@@ -1008,11 +1049,11 @@ void Registry::withdraw(SessionNumber from, std::uint64_t request_id, const wire
         out.send(from, request_id, wire::Done{});
         return;
     }
-    if (capsule.group == nullptr) {
+    if (capsule.staged == nullptr) {
         refuse_waiters(capsule, out);  // the answer does not wait for theirs
     }
     const std::size_t first = out.packets.size();
-    if (capsule.group != nullptr) {
+    if (capsule.staged != nullptr) {
         end(capsule, out);
         out.send_after(first, from, request_id, wire::Done{});
         return;
@@ -1038,13 +1079,12 @@ std::optional<std::pair<std::string, std::uint64_t>> Registry::visit_from(std::s
     auto view =
         shelves_.view(viewer.identity, std::max(Place{pattern, 0}, Place{name, version}));  // versions are above 0
     std::optional<std::pair<std::string, std::uint64_t>> seen;
-    for (const auto* entry = view.next(); entry != nullptr && wire::matches(pattern, entry->first.first);
-         entry = view.next()) {
-        const Capsule& capsule = *entry->second;
-        if (budget-- == 0 || (sees(viewer, capsule) && !visit(capsule.name->first, capsule))) {
+    for (const Capsule* capsule = view.next(); capsule != nullptr && wire::matches(pattern, capsule->name->first);
+         capsule = view.next()) {
+        if (budget-- == 0 || (sees(viewer, *capsule) && !visit(capsule->name->first, *capsule))) {
             return seen;
         }
-        seen.emplace(entry->first);
+        seen.emplace(capsule->place());
     }
     return std::nullopt;
 }
@@ -1061,9 +1101,8 @@ void Registry::list(SessionNumber from, std::uint64_t request_id, const wire::Li
     std::size_t bytes = 0;
     const auto stopped = visit_from(
         list.pattern, name, version, session(from), kListBudget, [&](const std::string& text, const Capsule& capsule) {
-            const wire::Publish& published = capsule.published;
-            const std::size_t more =
-                kInfoOverhead + text.size() + (list.with_descriptor ? published.descriptor.size() : 0);
+            const std::string& descriptor = capsule.content.descriptor();
+            const std::size_t more = kInfoOverhead + text.size() + (list.with_descriptor ? descriptor.size() : 0);
             if (bytes + more > kPageBytes || (list.limit != 0 && page.capsules.size() >= list.limit)) {
                 return false;
             }
@@ -1078,16 +1117,16 @@ void Registry::list(SessionNumber from, std::uint64_t request_id, const wire::Li
             info.retired = capsule.retired || !is_kept(capsule);
             info.lingering = lingers(capsule);
             info.producer_gone = info.lingering && live_producer(capsule) == nullptr;
-            if (capsule.expiry) {
-                const std::uint64_t due_ms = (*capsule.expiry)->first;
+            if (capsule.lingering && capsule.lingering->expiry) {
+                const std::uint64_t due_ms = (*capsule.lingering->expiry)->first;
                 info.expires_ms = due_ms > now_ms ? due_ms - now_ms : 1;
             }
-            info.once = published.once;
-            info.immutable = wire::is_immutable(published.segments);
-            info.unsealed = wire::is_unsealed(published.segments);
+            info.once = capsule.once;
+            info.immutable = capsule.is_immutable();
+            info.unsealed = capsule.is_unsealed();
             info.pid = capsule.pid;
             if (list.with_descriptor) {
-                info.descriptor = published.descriptor;
+                info.descriptor = descriptor;
             }
             return true;
         });

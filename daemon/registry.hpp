@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,6 +16,7 @@
 #include <boost/intrusive/set.hpp>
 
 #include "daemon/access.hpp"
+#include "daemon/content.hpp"
 #include "daemon/hash.hpp"
 #include "daemon/outbox.hpp"
 #include "daemon/quota.hpp"
@@ -411,48 +413,87 @@ class Registry {
             owed_end;  ///< linked: all is shown, but what is still to come back is not there; the window's end brings SNAPSHOT_END
     };
 
-    /// What a name needs to order its capsules. In its name's `live` while it can be attached, or taken.
-    struct Versioned : boost::intrusive::set_base_hook<boost::intrusive::optimize_size<true>> {
+    /// What a name needs to order its capsules.
+    struct Versioned {
+        using SetHook = boost::intrusive::set_member_hook<boost::intrusive::optimize_size<true>>;
         std::uint64_t version = 0;
-        [[nodiscard]] bool is_live() const noexcept { return is_linked(); }
-        friend bool operator<(const Versioned& a, const Versioned& b) noexcept { return a.version < b.version; }
+        SetHook in_versions;
+        SetHook in_live;
+        [[nodiscard]] bool is_live() const noexcept { return in_live.is_linked(); }
+
+        struct VersionOf {
+            using type = std::uint64_t;
+            type operator()(const Versioned& versioned) const noexcept { return versioned.version; }
+        };
+        template <SetHook Versioned::* hook>
+        using Set = boost::intrusive::set<Versioned, boost::intrusive::member_hook<Versioned, SetHook, hook>,
+                                          boost::intrusive::key_of_value<VersionOf>,
+                                          boost::intrusive::constant_time_size<false>>;
     };
 
     /// A capsule's name and all its versions. Capsules without a name share the one under "".
     struct Name {
         std::uint32_t owner = 0;
-        bool once = false;                      ///< it is a queue; of "": unused
-        bool is_of_before = false;              ///< something of a former life has come back under it; of "": unused
-        boost::intrusive::set<Versioned> live;  ///< what can be attached, or taken; oldest first
-        std::map<std::uint64_t, Capsule*> versions;
+        std::uint32_t live_size : 30 = 0;
+        std::uint32_t once : 1 = 0;                ///< it is a queue; of "": unused
+        std::uint32_t is_of_before : 1 = 0;        ///< something of a former life has come back under it; of "": unused
+        Versioned::Set<&Versioned::in_live> live;  ///< what can be attached, or taken; oldest first
+        Versioned::Set<&Versioned::in_versions> versions;  ///< all of them
     };
     using Names = std::map<std::string, Name, std::less<>>;
 
     using Expiries = std::multimap<std::uint64_t, Capsule*>;
 
+    /// Of a capsule that is published to outlive its producer.
+    struct Lingering {
+        std::uint64_t linger_ms = 0;               ///< how long; 0: without an end
+        std::optional<Expiries::iterator> expiry;  ///< while it lingers without its producer
+        bool is_to_store = false;  ///< it counts as stored: it is, or will be when its group is committed
+        bool is_stored = false;
+        bool is_answered = false;  ///< of one that is stored: its publisher has the answer, and that is noted
+    };
+
+    /// Of a capsule that waits for its group's commit.
+    struct Staged {
+        Group* group = nullptr;
+        std::string wanted_name;
+    };
+
+    /// There may be hundreds of thousands of them: what few need is behind a pointer.
     struct Capsule : Versioned {
         wire::CapsuleId id;
-        /// While it is staged: where. It has no name and no version then; which it wants, its publication says.
-        Group* group = nullptr;
+        std::int32_t pid = 0;
+        std::unique_ptr<const Staged> staged;  ///< null: it has a name and a version
         Names::iterator name;
         wire::Access access;
-        std::int32_t pid = 0;
+        std::uint32_t retain = 1;  ///< versions of its name that can be attached, this one included
+        bool once = false;         ///< it is not attached but taken, by one
         bool retired = false;
+        bool of_before : 1 = false;   ///< it is of a former life, and the window's end has not dealt with it
+        bool lost_lease : 1 = false;  ///< some lease of it was lost: its memory is never to be written again
         std::uint8_t deliveries = 0;  ///< takes of it that ended without a confirm, and count
-        bool lost_lease = false;      ///< some lease of it was lost: its memory is never to be written again
-        bool is_to_store = false;     ///< it counts as stored: it is, or will be when its group is committed
-        bool is_stored = false;
-        bool is_answered = false;     ///< of one that is stored: its publisher has the answer, and that is noted
         Session* producer = nullptr;  ///< null: its session has ended; it may also be ending, see live_producer()
-        std::optional<Expiries::iterator> expiry;  ///< of one that lingers without its producer
         std::uint64_t open_leases = 0;
-        wire::Publish published;  ///< its name is left empty once the capsule has one, taken_by says who took it by now
+        Content<Segment> content;
+        std::uint64_t digest = 0;  ///< of the publish that made it, to know it again
         std::uint64_t buffer_bytes = 0;
-        std::vector<Segment*> segments;  ///< in the order of those published
-        Hook in_session;                 ///< of its producer's capsules, or of its group's
-        Hook of_before;                  ///< linked: it is of a former life, and the window's end has not dealt with it
-        /// All that are open, while its producer is there; and later, if it was published to linger: who adopts it is told.
+        std::unique_ptr<const wire::LeaseId> taken_by;  ///< of one that is taken
+        std::unique_ptr<Lingering> lingering;           ///< null: it ends with its producer
+        Shelves<Capsule>::Standings standings;
+        Hook in_session;  ///< of its producer's capsules, or of its group's
+        /// All that are open, while its producer is there; and later, if it is to linger: who adopts it is told.
         ListOf<Lease, &Lease::in_capsule> leases;
+
+        [[nodiscard]] std::pair<std::string_view, std::uint64_t> place() const noexcept {
+            return {name->first, version};
+        }
+        [[nodiscard]] bool is_taken_by(const wire::LeaseId& lease) const noexcept {
+            return taken_by != nullptr && *taken_by == lease;
+        }
+        /// Whether nobody can ever change a byte of it; so it is where there is no byte.
+        [[nodiscard]] bool is_immutable() const noexcept;
+        /// Whether some of it is memory that has no seals: whoever has its descriptor may write to it.
+        [[nodiscard]] bool is_unsealed() const noexcept;
     };
 
     /// Capsules that become visible together, or never.
@@ -554,7 +595,7 @@ class Registry {
     void note_taken(const Capsule& capsule, Outbox& out);
     void drop_taken(const wire::CapsuleId& capsule, Outbox& out);
     void await_answer(const Session& producer, const Capsule& capsule, Outbox& out) const;
-    bool bring_back(Recovery::Capsule& before, bool is_answered, std::uint64_t now_ms, Outbox& out);
+    bool bring_back(const Recovery::Capsule& before, bool is_answered, std::uint64_t now_ms, Outbox& out);
     [[nodiscard]] const NameOfBefore* foreign_before(const Session& producer, const std::string& name) const;
     [[nodiscard]] hurray::Result<void> check_name_of_before(const Session& producer, const std::string& name,
                                                             std::uint64_t version) const;
@@ -572,17 +613,20 @@ class Registry {
     [[nodiscard]] static hurray::Result<void> check_memory(const Capsule& capsule, const wire::Attach& attach);
     static bool is_reusable(const Capsule& capsule) noexcept;
     Found find(const Session& session, const wire::Attach& attach);
-    static Capsule* find_live(const Session& session, const Name& name, const wire::Attach& attach);
+    static Capsule* find_live(const Session& session, Name& name, const wire::Attach& attach);
     [[nodiscard]] hurray::Result<void> check_name(const Session& producer, const std::string& name) const;
     [[nodiscard]] hurray::Result<wire::Access> access_for(const Session& producer, const wire::Publish& publish) const;
     static void drop_brought(const Publication& publication, Outbox& out);
     static void refuse_publish(const Session& producer, std::uint64_t request_id, const Publication& publication,
                                hurray::Error error, Outbox& out);
+    static std::uint64_t digest_of(const wire::Publish& publish);
     static bool is_repeated(const Session& producer, const wire::Publish& publish, const Capsule& capsule);
-    Capsule& add(Session& producer, Publication publication, const wire::Access& access, Outbox& out);
-    std::size_t make_visible(Capsule& capsule, Outbox& out);
-    void put_on_shelf(Capsule& capsule, std::uint64_t version);
+    Capsule& add(Session& producer, const Publication& publication, const wire::Access& access, Outbox& out);
+    std::size_t make_visible(Capsule& capsule, const std::string& name, Outbox& out);
+    void put_on_shelf(Capsule& capsule, const std::string& name, std::uint64_t version);
     std::size_t make_live(Capsule& capsule, Outbox& out);
+    void add_live(Capsule& capsule);
+    void remove_live(Capsule& capsule);
     std::size_t retire_surplus(Name& name, Outbox& out);
     [[nodiscard]] hurray::Result<void> check_kind(const std::string& name, bool once, std::string field) const;
     static hurray::Error refuse_kind(const wire::Attach& attach);
@@ -593,6 +637,7 @@ class Registry {
     bool confirm_claimed(Session& consumer, std::uint64_t lease, Capsule& capsule, Outbox& out);
     void serve_take(Waiter& waiter, Outbox& out);
     void offer_again(Session& producer, std::uint64_t request_id, Publication publication, Outbox& out);
+    static std::uint64_t displaced_below(const Name& name) noexcept;
     [[nodiscard]] std::uint64_t retired_below(const std::string& name) const;
     void note_retired_below(const std::string& name, std::uint64_t version);
     [[nodiscard]] bool is_past(std::uint64_t version) const noexcept;
@@ -614,8 +659,8 @@ class Registry {
         return {holder.identity.uid, holder.shown_hash, lease};
     }
     [[nodiscard]] hurray::Result<Group*> group_for(Session& producer, const wire::Publish& publish);
-    void stage(Capsule& capsule, Group& group);
-    void unstage(Capsule& capsule);
+    void stage(Capsule& capsule, Group& group, const std::string& name);
+    std::string unstage(Capsule& capsule);
     void begin(Session& producer, std::uint64_t request_id, std::uint64_t number, Outbox& out);
     void commit(Session& producer, std::uint64_t request_id, Group& group, Outbox& out);
     void abort(Session& producer, std::uint64_t request_id, Group& group, Outbox& out);
@@ -687,13 +732,13 @@ class Registry {
     /// it may add, staging included, so there are never more than two for each capsule that was staged, or retained, at one time.
     std::deque<Announcement> announcements_;
     ListOf<Watch, &Watch::owed_end> owed_ends_;
-    ListOf<Capsule, &Capsule::of_before> capsules_of_before_;
+    std::deque<wire::CapsuleId> capsules_of_before_;
     std::unordered_map<wire::CapsuleId, Claims, CapsuleIdHash> claims_;
     std::unordered_map<std::uint64_t, Answer> answers_;
     std::uint64_t last_answer_ = 0;
     ListOf<Waiter, &Waiter::of_window> takes_of_window_;  // in the order in which they came
-    /// While the window is open: the version of each name below which this life has retired all or would have, and the highest such one
-    /// of the names that found no room.
+    /// While the window is open, of names that have lost what could be attached: the version below which this life has retired all or
+    /// would have, and the highest such one of the names that found no room. See displaced_below().
     std::unordered_map<std::string, std::uint64_t, NameHash> retired_below_;
     std::uint64_t retired_below_of_all_ = 0;
     /// Of a daemon that keeps what lingers over its death; all of it is empty elsewhere.

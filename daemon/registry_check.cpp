@@ -42,10 +42,10 @@ void Registry::check_consistency() const {
             HURRAY_CHECK(sees(session, *lease.capsule));
             HURRAY_CHECK(lease.in_session.is_linked());
             HURRAY_CHECK(lease.in_capsule.is_linked() ==
-                         (lease.capsule->producer != nullptr || lease.capsule->published.linger_ms.has_value()));
-            HURRAY_CHECK(lease.grant == 0 || (lease.capsule->published.once && !lease.capsule->is_live()));
-            HURRAY_CHECK(!lease.capsule->published.once || lease.grant != 0 ||
-                         lease.capsule->published.taken_by == lease_id(session, lease_number));
+                         (lease.capsule->producer != nullptr || lease.capsule->lingering != nullptr));
+            HURRAY_CHECK(lease.grant == 0 || (lease.capsule->once && !lease.capsule->is_live()));
+            HURRAY_CHECK(!lease.capsule->once || lease.grant != 0 ||
+                         lease.capsule->is_taken_by(lease_id(session, lease_number)));
         }
         for (const auto& [request_id, lease] : session.grants) {
             HURRAY_CHECK(lease->holder == &session && lease->grant == request_id);
@@ -86,7 +86,7 @@ void Registry::check_consistency() const {
         }
         HURRAY_CHECK(session.snapshots == snapshots);
         for (const Capsule& capsule : session.capsules) {
-            HURRAY_CHECK(capsule.producer == &session && capsule.group == nullptr);
+            HURRAY_CHECK(capsule.producer == &session && capsule.staged == nullptr);
         }
 
         HURRAY_CHECK(session.groups.size() <= wire::kMaxOpenGroups);
@@ -96,12 +96,11 @@ void Registry::check_consistency() const {
             std::size_t named = 0;
             std::size_t queued = 0;
             for (const Capsule& member : group.members) {
-                HURRAY_CHECK(member.producer == &session && member.group == &group);
-                const std::string& name = member.published.name;
-                named += name.empty() || member.published.once ? 0 : 1;
-                queued += name.empty() || !member.published.once ? 0 : 1;
-                HURRAY_CHECK(name.empty() ||
-                             (member.published.once ? group.queues.contains(name) : group.names.contains(name)));
+                HURRAY_CHECK(member.producer == &session && member.staged != nullptr && member.staged->group == &group);
+                const std::string& name = member.staged->wanted_name;
+                named += name.empty() || member.once ? 0 : 1;
+                queued += name.empty() || !member.once ? 0 : 1;
+                HURRAY_CHECK(name.empty() || (member.once ? group.queues.contains(name) : group.names.contains(name)));
             }
             for (const auto& [name, members] : group.queues) {
                 HURRAY_CHECK(members != 0);
@@ -146,51 +145,48 @@ void Registry::check_consistency() const {
         HURRAY_CHECK(capsule.id == id && capsule.version < next_version_);
         Totals& use = uses[id.uid];
         ++use.capsules;
-        HURRAY_CHECK(capsule.segments.size() == capsule.published.segments.size());
-        for (std::size_t i = 0; i < capsule.segments.size(); ++i) {
-            const Segment& segment = *capsule.segments[i];
-            const wire::Segment& said = capsule.published.segments[i];
-            HURRAY_CHECK(segment.uid == id.uid && segment.size == said.size && segment.memory == said.memory);
-            HURRAY_CHECK(segment.access == capsule.access);
-            ++capsules_in[segment.number.value];
+        for (const Segment* segment : capsule.content.segments()) {
+            HURRAY_CHECK(segment->uid == id.uid && segment->access == capsule.access);
+            ++capsules_in[segment->number.value];
         }
-        HURRAY_CHECK(capsule.is_to_store || !capsule.is_stored);
-        HURRAY_CHECK(capsule.is_to_store == (keeps_ && capsule.published.linger_ms.has_value() && !capsule.retired));
-        HURRAY_CHECK(capsule.is_stored == (capsule.is_to_store && capsule.group == nullptr));
-        if (capsule.is_to_store) {
+        HURRAY_CHECK(capsule.once || capsule.taken_by == nullptr);
+        const Lingering none;
+        const Lingering& lingering = capsule.lingering ? *capsule.lingering : none;
+        HURRAY_CHECK(lingering.is_to_store == (keeps_ && capsule.lingering && !capsule.retired));
+        HURRAY_CHECK(lingering.is_stored == (lingering.is_to_store && capsule.staged == nullptr));
+        if (lingering.is_to_store) {
             ++use.stored;
             ++all_stored;
-            for (const Segment* segment : capsule.segments) {
+            for (const Segment* segment : capsule.content.segments()) {
                 ++to_store[segment->file];
             }
         }
-        if (capsule.group != nullptr) {
+        if (capsule.staged != nullptr) {
             ++use.staged;
             HURRAY_CHECK(capsule.version == 0 && capsule.open_leases == 0 && !capsule.retired && !capsule.is_live());
             continue;
         }
-        const auto places_of = shelves_.places_of({capsule.name->first, capsule.version}, capsule);
+        const auto places_of = shelves_.places_of(capsule);
         HURRAY_CHECK(places_of.has_value());
         places += *places_of;
         const auto version = capsule.name->second.versions.find(capsule.version);
-        HURRAY_CHECK(version != capsule.name->second.versions.end() && version->second == &capsule);
+        HURRAY_CHECK(version != capsule.name->second.versions.end() && &*version == &capsule);
         // Whose producer is lost has told its holders, and has no list of them any more, but for what was to linger.
-        const bool has_list = capsule.producer != nullptr || capsule.published.linger_ms.has_value();
+        const bool has_list = capsule.producer != nullptr || capsule.lingering;
         HURRAY_CHECK(capsule.leases.size() == (has_list ? capsule.open_leases : 0));
-        HURRAY_CHECK(!capsule.expiry ||
-                     (lingers(capsule) && capsule.producer == nullptr && (*capsule.expiry)->second == &capsule));
-        expiring += capsule.expiry ? 1 : 0;
+        HURRAY_CHECK(!lingering.expiry ||
+                     (lingers(capsule) && capsule.producer == nullptr && (*lingering.expiry)->second == &capsule));
+        expiring += lingering.expiry ? 1 : 0;
         held += capsule.open_leases;
-        HURRAY_CHECK(!capsule.of_before.is_linked() || is_window_open());
-        HURRAY_CHECK(!capsule.retired || capsule.open_leases != 0 ||
-                     capsule.of_before.is_linked());  // else it has ended
+        HURRAY_CHECK(!capsule.of_before || is_window_open());
+        HURRAY_CHECK(!capsule.retired || capsule.open_leases != 0 || capsule.of_before);  // else it has ended
         HURRAY_CHECK(capsule.producer != nullptr || capsule.retired || lingers(capsule));
         // What is published once has one lease at most; while it is granted it is neither live nor retired.
-        const bool is_granted = capsule.published.once && !capsule.retired && capsule.open_leases != 0;
+        const bool is_granted = capsule.once && !capsule.retired && capsule.open_leases != 0;
         HURRAY_CHECK(capsule.is_live() == (!capsule.retired && !is_granted));
-        HURRAY_CHECK(!capsule.published.once || capsule.open_leases <= 1);
-        HURRAY_CHECK(capsule.name->first.empty() || capsule.name->second.once == capsule.published.once);
-        use.queued += capsule.published.once && capsule.is_live() ? 1 : 0;
+        HURRAY_CHECK(!capsule.once || capsule.open_leases <= 1);
+        HURRAY_CHECK(capsule.name->first.empty() || capsule.name->second.once == capsule.once);
+        use.queued += capsule.once && capsule.is_live() ? 1 : 0;
     }
     HURRAY_CHECK(held == leases && places == shelves_.places() && expiring == expiries_.size());
 
@@ -225,9 +221,9 @@ void Registry::check_consistency() const {
 
     std::size_t versions = 0;
     for (const auto& [text, name] : names_) {
-        HURRAY_CHECK(!name.versions.empty());
+        HURRAY_CHECK(!name.versions.empty() && name.live.size() == name.live_size);
         versions += name.versions.size();
-        HURRAY_CHECK(name.once || text.empty() || name.live.size() <= wire::kMaxRetain);
+        HURRAY_CHECK(name.once || text.empty() || name.live_size <= wire::kMaxRetain);
         if (!text.empty()) {
             ++uses[name.owner].names;
         }

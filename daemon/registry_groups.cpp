@@ -97,38 +97,40 @@ hurray::Result<Registry::Group*> Registry::group_for(Session& producer, const wi
     return &group;
 }
 
-void Registry::stage(Capsule& capsule, Group& group) {
-    capsule.group = &group;
+void Registry::stage(Capsule& capsule, Group& group, const std::string& name) {
+    capsule.staged = std::make_unique<const Staged>(Staged{&group, name});
     group.members.push_back(capsule);
     ++group.size;
-    if (const std::string& name = capsule.published.name; name.empty()) {
+    if (name.empty()) {
         // It wants none.
-    } else if (capsule.published.once) {
+    } else if (capsule.once) {
         ++group.queues[name];
     } else {
-        group.names.insert(name);
+        group.names.insert(capsule.staged->wanted_name);
     }
     ++count(capsule.id.uid).staged;
 }
 
-void Registry::unstage(Capsule& capsule) {
-    Group& group = *capsule.group;
-    if (!capsule.published.once) {
-        group.names.erase(capsule.published.name);
-    } else if (const auto queue = group.queues.find(capsule.published.name);
-               queue != group.queues.end() && --queue->second == 0) {
+/// Returns the name that it wants.
+std::string Registry::unstage(Capsule& capsule) {
+    Group& group = *capsule.staged->group;
+    std::string name = capsule.staged->wanted_name;
+    if (!capsule.once) {
+        group.names.erase(name);
+    } else if (const auto queue = group.queues.find(name); queue != group.queues.end() && --queue->second == 0) {
         group.queues.erase(queue);
     }
     --group.size;
     capsule.in_session.unlink();
-    capsule.group = nullptr;
+    capsule.staged = nullptr;
     --count(capsule.id.uid).staged;
+    return name;
 }
 
 void Registry::commit(Session& producer, std::uint64_t request_id, Group& group, Outbox& out) {
     // A name may have become somebody else's since. Whatever can be refused is refused before anything changes.
     for (const Capsule& member : group.members) {
-        const std::string& name = member.published.name;
+        const std::string& name = member.staged->wanted_name;
         if (auto checked = check_name_of_before(producer, name, 0); !checked) {
             checked.error().field = "group.group";
             out.send(producer.number, request_id, std::move(checked.error()));
@@ -145,7 +147,7 @@ void Registry::commit(Session& producer, std::uint64_t request_id, Group& group,
                            "group.group"});
             return;
         }
-        if (auto checked = check_kind(member.published.name, member.published.once, "group.group"); !checked) {
+        if (auto checked = check_kind(name, member.once, "group.group"); !checked) {
             out.send(producer.number, request_id, std::move(checked.error()));
             return;
         }
@@ -157,10 +159,10 @@ void Registry::commit(Session& producer, std::uint64_t request_id, Group& group,
     reply.versions.reserve(group.size);
     while (!group.members.empty()) {
         Capsule& member = group.members.front();
-        unstage(member);
+        const std::string name = unstage(member);
         producer.capsules.push_back(member);
-        make_visible(member, out);      // ends no other member: those that replace others have names of their own
-        note_answered(member.id, out);  // a commit that was not answered is not said again
+        make_visible(member, name, out);  // ends no other member: those that replace others have names of their own
+        note_answered(member.id, out);    // a commit that was not answered is not said again
         members.push_back(&member);
         reply.versions.push_back(member.version);
     }

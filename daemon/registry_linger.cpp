@@ -25,7 +25,7 @@ constexpr std::size_t kExpiryPiece = 256;
 
 /// Whether it outlives its producer: it was published so, and can be had, by name or once it is put back.
 bool Registry::lingers(const Capsule& capsule) noexcept {
-    return capsule.published.linger_ms.has_value() && !capsule.retired && capsule.group == nullptr;
+    return capsule.lingering != nullptr && !capsule.retired && capsule.staged == nullptr;
 }
 
 /// Whether somebody keeps it: its producer, or the daemon in its place.
@@ -35,23 +35,23 @@ bool Registry::is_kept(const Capsule& capsule) noexcept {
 
 /// Whether a session of its user may become its producer. It may be retired and held: then who comes back is told of its leases.
 bool Registry::is_adoptable(const Capsule& capsule) noexcept {
-    return capsule.published.linger_ms.has_value() && capsule.group == nullptr && live_producer(capsule) == nullptr;
+    return capsule.lingering != nullptr && capsule.staged == nullptr && live_producer(capsule) == nullptr;
 }
 
 /// Its producer's session is over. Its time counts from then on.
 void Registry::leave_lingering(Capsule& capsule, std::uint64_t now_ms, Outbox& out) {
     capsule.producer = nullptr;
-    const std::uint64_t linger_ms = *capsule.published.linger_ms;
+    const std::uint64_t linger_ms = capsule.lingering->linger_ms;
     if (lingers(capsule) && linger_ms != 0 && linger_ms <= UINT64_MAX - now_ms) {
-        capsule.expiry = expiries_.emplace(now_ms + linger_ms, &capsule);
+        capsule.lingering->expiry = expiries_.emplace(now_ms + linger_ms, &capsule);
         note_expiry(capsule, out);
     }
 }
 
 void Registry::stop_expiry(Capsule& capsule) noexcept {
-    if (capsule.expiry) {
-        expiries_.erase(*capsule.expiry);
-        capsule.expiry.reset();
+    if (capsule.lingering && capsule.lingering->expiry) {
+        expiries_.erase(*capsule.lingering->expiry);
+        capsule.lingering->expiry.reset();
     }
 }
 
@@ -72,7 +72,8 @@ void Registry::expire_lingering(std::uint64_t now_ms, Outbox& out) {
 hurray::Result<void> Registry::check_adoption(const Session& producer, const Publication& publication,
                                               const Capsule& capsule) const {
     const wire::Publish& now = publication.request;
-    const wire::Publish& before = capsule.published;
+    const Content<Segment>& before = capsule.content;
+    const auto kept_segments = before.segments();
     const auto other = [](std::string field, const std::string& what) {
         return hurray::fail_field(Errc::AlreadyExists, std::move(field),
                                   "the capsule with this id that lingers here has " + what);
@@ -90,17 +91,18 @@ hurray::Result<void> Registry::check_adoption(const Session& producer, const Pub
     if (*access != capsule.access) {
         return other("publish.access", wire::access_text(capsule.access));
     }
-    if (now.descriptor != before.descriptor || now.placements != before.placements || now.once != before.once ||
-        now.retain != before.retain || now.linger_ms != before.linger_ms || now.group != 0) {
+    if (now.descriptor != before.descriptor() || !std::ranges::equal(now.placements, before.placements()) ||
+        now.once != capsule.once || now.retain != capsule.retain || now.linger_ms != capsule.lingering->linger_ms ||
+        now.group != 0) {
         return other("publish.capsule", "another content");
     }
-    if (now.segments.size() != capsule.segments.size()) {
-        return other("publish.segments", std::to_string(capsule.segments.size()) + " segments");
+    if (now.segments.size() != kept_segments.size()) {
+        return other("publish.segments", std::to_string(kept_segments.size()) + " segments");
     }
     for (std::size_t i = 0; i < now.segments.size(); ++i) {
         const wire::Segment& said = now.segments[i];
         const BroughtSegment& brought = publication.brought[i];
-        const Segment& kept = *capsule.segments[i];
+        const Segment& kept = *kept_segments[i];
         const std::string field = "publish.segments[" + std::to_string(i) + "]";
         const auto known = producer.segments.find(said.number);
         if (known == producer.segments.end() && brought.number == SegmentNumber{}) {
@@ -135,21 +137,17 @@ void Registry::adopt(Session& producer, std::uint64_t request_id, Publication pu
     producer.capsules.push_back(capsule);
     capsule.producer = &producer;
     capsule.pid = producer.identity.pid;
-    if (capsule.expiry) {
+    if (capsule.lingering->expiry) {
         stop_expiry(capsule);
         note_expiry(capsule, out);
     }
-    wire::Publish& published = capsule.published;  // as this session says it: so it may say it again
-    published.segments = offer.segments;
-    published.access = offer.access;
-    published.version = offer.version;
-    published.retired = offer.retired;
+    capsule.digest = digest_of(offer);  // as this session says it, so it may say it again
 
     const std::size_t first = out.packets.size();
     std::size_t events = 0;
     const bool was_taken = offer.taken_by.lease != 0 && capsule.is_live();
     if (was_taken) {
-        capsule.published.taken_by = offer.taken_by;
+        capsule.taken_by = std::make_unique<const wire::LeaseId>(offer.taken_by);
         note_taken(capsule, out);
     }
     if (!capsule.retired && (offer.retired || was_taken)) {
@@ -164,15 +162,14 @@ void Registry::adopt(Session& producer, std::uint64_t request_id, Publication pu
     } else {
         await_answer(producer, capsule, out);
     }
-    if (capsule.published.taken_by.lease != 0 && capsule.published.taken_by != offer.taken_by) {
+    if (capsule.taken_by != nullptr && *capsule.taken_by != offer.taken_by) {
         out.send(producer.number, 0,
-                 wire::LeaseEvent{capsule.id, capsule.published.taken_by, wire::LeaseEvent::What::Taken,
-                                  capsule.open_leases});
+                 wire::LeaseEvent{capsule.id, *capsule.taken_by, wire::LeaseEvent::What::Taken, capsule.open_leases});
     } else if (capsule.retired && !offer.retired && offer.taken_by.lease == 0) {
         out.send(producer.number, 0, wire::Retired{capsule.id});
     }
     match_claims(capsule, out);
-    if (!capsule.of_before.is_linked()) {  // else the window's end tells it
+    if (!capsule.of_before) {  // else the window's end tells it
         tell_window_closed(capsule, out);
     }
     end_if_unused(capsule, out);
@@ -181,10 +178,11 @@ void Registry::adopt(Session& producer, std::uint64_t request_id, Publication pu
 
 /// The session may mention the capsule's segments by its own numbers from now on.
 void Registry::take_back_segments(Session& producer, const Publication& publication, Capsule& capsule, Outbox& out) {
-    for (std::size_t i = 0; i < capsule.segments.size(); ++i) {
+    const auto segments = capsule.content.segments();
+    for (std::size_t i = 0; i < segments.size(); ++i) {
         const wire::Segment& said = publication.request.segments[i];
         const BroughtSegment& brought = publication.brought[i];
-        Segment& kept = *capsule.segments[i];
+        Segment& kept = *segments[i];
         const bool is_known_here = producer.segments.contains(said.number);
         if (!is_known_here && kept.is_known) {  // by another session of this user, which has the file too
             wire::Segment again = said;

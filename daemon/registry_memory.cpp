@@ -243,15 +243,24 @@ std::vector<Registry::Segment*> Registry::take_segments(Session& producer, const
     return taken;
 }
 
+bool Registry::Capsule::is_immutable() const noexcept {
+    return std::ranges::all_of(content.segments(),
+                               [](const Segment* segment) { return segment->memory == wire::Memory::Immutable; });
+}
+
+bool Registry::Capsule::is_unsealed() const noexcept {
+    return std::ranges::any_of(content.segments(),
+                               [](const Segment* segment) { return segment->memory == wire::Memory::Dmabuf; });
+}
+
 /// Whether `capsule` lies in memory of a kind that `attach` is content with.
 hurray::Result<void> Registry::check_memory(const Capsule& capsule, const wire::Attach& attach) {
-    const auto& segments = capsule.published.segments;
-    if (attach.immutable_only && !wire::is_immutable(segments)) {
+    if (attach.immutable_only && !capsule.is_immutable()) {
         return hurray::fail_field(Errc::Unsupported, "attach.immutable_only",
                                   "the memory of version " + std::to_string(capsule.version) +
                                       " is not immutable: its producer may write to it once nobody holds it");
     }
-    if (!attach.allow_unsealed && wire::is_unsealed(segments)) {
+    if (!attach.allow_unsealed && capsule.is_unsealed()) {
         return hurray::fail_field(Errc::Unsupported, "attach.allow_unsealed",
                                   "version " + std::to_string(capsule.version) +
                                       " lies in a dma-buf, which has no seals, so others may write to it while it is "
@@ -262,8 +271,7 @@ hurray::Result<void> Registry::check_memory(const Capsule& capsule, const wire::
 
 /// Whether its producer may write to its memory again, now that nobody holds it.
 bool Registry::is_reusable(const Capsule& capsule) noexcept {
-    const auto& segments = capsule.published.segments;
-    return !capsule.lost_lease && (segments.empty() || !wire::is_immutable(segments));
+    return !capsule.lost_lease && (capsule.content.segments().empty() || !capsule.is_immutable());
 }
 
 void Registry::forget(SessionNumber from, std::uint64_t request_id, const wire::Forget& forget, Outbox& out) {

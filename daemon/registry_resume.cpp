@@ -35,14 +35,25 @@ bool Registry::is_past(std::uint64_t version) const noexcept {
     return version < next_version_ && !(is_window_open() && version < first_version_);
 }
 
+/// The version below which what can be attached under a name leaves no room for others; 0: there is room.
+std::uint64_t Registry::displaced_below(const Name& name) noexcept {
+    const bool is_full =
+        !name.once && !name.live.empty() && name.live_size == static_cast<const Capsule&>(*name.live.rbegin()).retain;
+    return is_full ? name.live.begin()->version : 0;
+}
+
 /// What is below it was retired by this life, or would have been.
 std::uint64_t Registry::retired_below(const std::string& name) const {
-    const auto known = retired_below_.find(name);
-    return std::max(retired_below_of_all_, known != retired_below_.end() ? known->second : 0);
+    const auto noted = retired_below_.find(name);
+    const auto known = names_.find(name);
+    const auto before = names_of_before_.find(name);
+    return std::max({retired_below_of_all_, noted != retired_below_.end() ? noted->second : 0,
+                     before != names_of_before_.end() ? before->second.noted.floor : 0,
+                     known != names_.end() && !name.empty() ? displaced_below(known->second) : 0});
 }
 
 void Registry::note_retired_below(const std::string& name, std::uint64_t version) {
-    if (!is_window_open() || name.empty()) {
+    if (!is_window_open() || name.empty() || version == 0) {
         return;
     }
     const auto known = retired_below_.find(name);
@@ -98,7 +109,7 @@ void Registry::offer_again(Session& producer, std::uint64_t request_id, Publicat
         return;
     }
     if (const auto name = names_.find(offer.name);
-        name != names_.end() && name->second.versions.contains(offer.version)) {
+        name != names_.end() && name->second.versions.find(offer.version) != name->second.versions.end()) {
         refuse(refusal(Errc::AlreadyExists, "publish.version",
                        "version " + std::to_string(offer.version) + " of that name is here already"));
         return;
@@ -122,32 +133,35 @@ void Registry::offer_again(Session& producer, std::uint64_t request_id, Publicat
 
     // From here on nothing is refused.
     const std::uint64_t version = offer.version;
-    Capsule& capsule = add(producer, std::move(publication), *access, out);
-    capsule.published.taken_by = taken_by;
-    if (keeps_ && capsule.published.linger_ms && !is_retired) {
+    Capsule& capsule = add(producer, publication, *access, out);
+    if (taken_by.lease != 0) {
+        capsule.taken_by = std::make_unique<const wire::LeaseId>(taken_by);
+    }
+    if (keeps_ && capsule.lingering && !is_retired) {
         charge_store(capsule);
-        capsule.is_answered = true;  // else it would not be offered
+        capsule.lingering->is_answered = true;  // else it would not be offered
     }
     producer.capsules.push_back(capsule);
-    capsules_of_before_.push_back(capsule);
+    capsules_of_before_.push_back(capsule.id);
+    capsule.of_before = true;
     next_version_ = std::max(next_version_, version + 1);
     if (is_retired) {
         refuse_waiters(capsule, out);  // the answer does not wait for theirs
     }
     const std::size_t first = out.packets.size();
-    put_on_shelf(capsule, version);
+    put_on_shelf(capsule, offer.name, version);
     capsule.name->second.is_of_before = true;
     std::size_t events = 0;
     if (!is_retired) {
         events = make_live(capsule, out);
     } else {
         capsule.retired = true;
-        if (!capsule.published.once && capsule.published.retain == 1) {
+        if (!capsule.once && capsule.retain == 1) {
             note_retired_below(capsule.name->first, version);
         }
         note_name(capsule, out);
     }
-    if (capsule.is_stored) {
+    if (capsule.lingering && capsule.lingering->is_stored) {
         out.kept.emplace_back(keep::Answered{id});
     }
     out.send_after(first, producer.number, request_id, wire::PublishReply{version});
@@ -202,7 +216,7 @@ Registry::Claimed Registry::claim_held(Session& consumer, const wire::CapsuleId&
     }
     consumer.used_leases.insert_up_to(number);  // clients count upwards
     if (const auto known = capsules_.find(id);
-        known != capsules_.end() && known->second.group == nullptr && sees(consumer, known->second)) {
+        known != capsules_.end() && known->second.staged == nullptr && sees(consumer, known->second)) {
         if (!may_hold(known->second, lease_id(consumer, number))) {
             return Claimed::Refused;
         }
@@ -227,7 +241,7 @@ Registry::Claimed Registry::claim_released(Session& consumer, const wire::Capsul
         return Claimed::Done;
     }
     consumer.used_leases.insert_up_to(number);
-    if (const auto known = capsules_.find(id); known != capsules_.end() && known->second.group == nullptr) {
+    if (const auto known = capsules_.find(id); known != capsules_.end() && known->second.staged == nullptr) {
         if (const Session* told = live_producer(known->second)) {
             out.send(told->number, 0,
                      wire::LeaseEvent{id, lease_id(consumer, number), wire::LeaseEvent::What::Released,
@@ -242,7 +256,7 @@ Registry::Claimed Registry::claim_released(Session& consumer, const wire::Capsul
 /// The lease is an ordinary one from now on. Its producer knows of it since the life that granted it.
 Registry::Lease& Registry::open_claimed(Session& consumer, std::uint64_t number, Capsule& capsule, Outbox& out) {
     Lease& lease = book_lease(consumer, number, capsule);
-    if (!is_kept(capsule) && !capsule.published.linger_ms) {  // came back, and left again
+    if (!is_kept(capsule) && !capsule.lingering) {  // came back, and left again
         out.send(consumer.number, 0, wire::ProducerLost{capsule.id});
     }
     return lease;
@@ -401,8 +415,9 @@ void Registry::continue_window_close(Outbox& out) {
         if (budget == 0) {
             return;
         }
-        Capsule& capsule = capsules_of_before_.front();
+        Capsule& capsule = capsules_.at(capsules_of_before_.front());  // it can't have ended before
         capsules_of_before_.pop_front();
+        capsule.of_before = false;
         if (live_producer(capsule) != nullptr) {
             tell_window_closed(capsule, out);
         }

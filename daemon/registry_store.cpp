@@ -50,45 +50,50 @@ hurray::Result<void> Registry::admit_store(const Session& producer, const Public
 /// Counts what admit_store() has found good.
 void Registry::charge_store(Capsule& capsule) {
     std::uint64_t more = 1;
-    for (const Segment* segment : capsule.segments) {
+    for (const Segment* segment : capsule.content.segments()) {
         more += files_.at(segment->file).to_store++ == 0 ? 1 : 0;
     }
-    capsule.is_to_store = true;
+    capsule.lingering->is_to_store = true;
     count(capsule.id.uid).stored += more;
     all_stored_ += more;
 }
 
 /// meta_last.
 void Registry::store(Capsule& capsule, Outbox& out) {
-    if (!capsule.is_to_store || capsule.is_stored) {
+    if (!capsule.lingering || !capsule.lingering->is_to_store || capsule.lingering->is_stored) {
         return;
     }
-    keep::StoreCapsule stored{capsule.id.uid, capsule.published};
-    wire::Publish& offer = stored.offer;
+    const Content<Segment>& content = capsule.content;
+    wire::Publish offer;
+    offer.capsule = capsule.id.id;
     offer.name = capsule.name->first;
-    offer.version = capsule.version;
+    offer.descriptor = content.descriptor();
+    offer.placements.assign(content.placements().begin(), content.placements().end());
     offer.access = capsule.access;
-    offer.group = 0;
-    offer.retired = false;
-    for (std::size_t i = 0; i < capsule.segments.size(); ++i) {
-        File& file = files_.at(capsule.segments[i]->file);
+    offer.version = capsule.version;
+    offer.retain = capsule.retain;
+    offer.once = capsule.once;
+    offer.linger_ms = capsule.lingering->linger_ms;
+    for (const Segment* segment : content.segments()) {
+        File& file = files_.at(segment->file);
         if (file.stored_as == keep::StoredSegment{}) {
             file.stored_as = {++last_stored_.value};
-            out.kept.emplace_back(keep::StoreSegment{file.stored_as, capsule.segments[i]->number});
+            out.kept.emplace_back(keep::StoreSegment{file.stored_as, segment->number});
         }
-        offer.segments[i] = {file.stored_as.value, true, capsule.segments[i]->memory, capsule.segments[i]->size, 0};
+        offer.segments.push_back({file.stored_as.value, true, segment->memory, segment->size, 0});
     }
-    out.kept.emplace_back(std::move(stored));
-    capsule.is_stored = true;
+    out.kept.emplace_back(keep::StoreCapsule{capsule.id.uid, std::move(offer)});
+    capsule.lingering->is_stored = true;
 }
 
 /// Metadata first: half removed means that it does not exist.
 void Registry::unstore(Capsule& capsule, Outbox& out) {
-    if (!capsule.is_to_store) {
+    if (!capsule.lingering || !capsule.lingering->is_to_store) {
         return;
     }
-    if (capsule.is_stored) {
-        if (capsule.is_answered) {
+    Lingering& lingering = *capsule.lingering;
+    if (lingering.is_stored) {
+        if (lingering.is_answered) {
             out.kept.emplace_back(keep::Gone{capsule.id});
         } else {  // unanswered_leaves_id
             leave_id(capsule.id, capsule.version);
@@ -97,7 +102,7 @@ void Registry::unstore(Capsule& capsule, Outbox& out) {
         out.kept.emplace_back(keep::RemoveCapsule{capsule.id});
     }
     std::uint64_t less = 1;
-    for (const Segment* segment : capsule.segments) {
+    for (const Segment* segment : capsule.content.segments()) {
         File& file = files_.at(segment->file);
         if (--file.to_store == 0) {
             ++less;
@@ -106,8 +111,8 @@ void Registry::unstore(Capsule& capsule, Outbox& out) {
             }
         }
     }
-    capsule.is_to_store = false;
-    capsule.is_stored = false;
+    lingering.is_to_store = false;
+    lingering.is_stored = false;
     count(capsule.id.uid).stored -= less;
     all_stored_ -= less;
 }
@@ -116,11 +121,10 @@ void Registry::unstore(Capsule& capsule, Outbox& out) {
 
 keep::Name Registry::note_of(Names::const_iterator name) const {
     const auto& [text, known] = *name;
-    const Capsule& newest = *known.versions.rbegin()->second;
-    keep::Name note{text, known.owner, newest.id.uid, newest.version, 0, known.once};
-    if (!text.empty() && !known.once && !known.live.empty() &&
-        known.live.size() == static_cast<const Capsule&>(*known.live.rbegin()).published.retain) {
-        note.floor = known.live.begin()->version;
+    const auto& newest = static_cast<const Capsule&>(*known.versions.rbegin());
+    keep::Name note{text, known.owner, newest.id.uid, newest.version, 0, known.once != 0};
+    if (!text.empty()) {
+        note.floor = displaced_below(known);
     }
     if (const auto before = names_of_before_.find(text); before != names_of_before_.end()) {
         if (before->second.noted.version > note.version) {
@@ -140,8 +144,9 @@ void Registry::note_name(const Capsule& capsule, Outbox& out) const {
 }
 
 void Registry::note_expiry(const Capsule& capsule, Outbox& out) const {
-    if (capsule.is_stored) {
-        out.kept.emplace_back(keep::Expires{capsule.id, capsule.expiry ? (*capsule.expiry)->first : 0});
+    const Lingering& lingering = *capsule.lingering;
+    if (lingering.is_stored) {
+        out.kept.emplace_back(keep::Expires{capsule.id, lingering.expiry ? (*lingering.expiry)->first : 0});
     }
 }
 
@@ -157,8 +162,8 @@ void Registry::leave_id(const wire::CapsuleId& capsule, std::uint64_t version) {
 
 /// journal_taken: before it leaves the store.
 void Registry::note_taken(const Capsule& capsule, Outbox& out) {
-    if (keeps_ && capsule.published.linger_ms) {
-        const keep::Taken taken{capsule.id, capsule.published.taken_by, capsule.version};
+    if (keeps_ && capsule.lingering) {
+        const keep::Taken taken{capsule.id, *capsule.taken_by, capsule.version};
         taken_.insert_or_assign(capsule.id, taken);
         out.kept.emplace_back(taken);
     }
@@ -172,17 +177,18 @@ void Registry::drop_taken(const wire::CapsuleId& capsule, Outbox& out) {
 
 /// A publish of what is stored is answered. Whether that is sent shows later.
 void Registry::await_answer(const Session& producer, const Capsule& capsule, Outbox& out) const {
-    if (capsule.is_stored && !capsule.is_answered) {
+    if (capsule.lingering && capsule.lingering->is_stored && !capsule.lingering->is_answered) {
         out.answering.push_back({producer.number, capsule.id});
     }
 }
 
 void Registry::note_answered(const wire::CapsuleId& id, Outbox& out) {
     const auto known = capsules_.find(id);
-    const bool is_fresh = known != capsules_.end() && known->second.is_stored && !known->second.is_answered;
+    Lingering* const lingering = known != capsules_.end() ? known->second.lingering.get() : nullptr;
+    const bool is_fresh = lingering != nullptr && lingering->is_stored && !lingering->is_answered;
     const bool was_left = left_.erase(id) != 0;
     if (is_fresh) {
-        known->second.is_answered = true;
+        lingering->is_answered = true;
     }
     if (is_fresh || was_left) {
         out.kept.emplace_back(keep::Answered{id});
@@ -206,11 +212,14 @@ void Registry::write_notes(std::vector<keep::Note>& notes) const {
         notes.emplace_back(keep::Left{id, version});
     }
     for (const auto& [id, capsule] : capsules_) {
-        if (capsule.is_stored && capsule.is_answered) {
+        if (!capsule.lingering || !capsule.lingering->is_stored) {
+            continue;
+        }
+        if (capsule.lingering->is_answered) {
             notes.emplace_back(keep::Answered{id});
         }
-        if (capsule.is_stored && capsule.expiry) {
-            notes.emplace_back(keep::Expires{id, (*capsule.expiry)->first});
+        if (capsule.lingering->expiry) {
+            notes.emplace_back(keep::Expires{id, (*capsule.lingering->expiry)->first});
         }
     }
 }
@@ -233,7 +242,6 @@ void Registry::recover(Recovery before, std::uint64_t now_ms, Outbox& out) {
     }
     if (is_window_open()) {
         for (auto& [text, noted] : journal.names) {
-            note_retired_below(text, noted.floor);
             names_of_before_.emplace(text, NameOfBefore{std::move(noted), false});
         }
         names_missing_ = names_of_before_.size();
@@ -251,9 +259,9 @@ void Registry::recover(Recovery before, std::uint64_t now_ms, Outbox& out) {
             continue;
         }
         Capsule& back = capsules_.at(id);
-        if (const auto expires = journal.expires.find(id); expires != journal.expires.end() && back.expiry) {
+        if (const auto expires = journal.expires.find(id); expires != journal.expires.end() && back.lingering->expiry) {
             stop_expiry(back);
-            back.expiry = expiries_.emplace(expires->second, &back);
+            back.lingering->expiry = expiries_.emplace(expires->second, &back);
         }
     }
     first_version_ = next_version_;
@@ -278,26 +286,29 @@ void Registry::recover(Recovery before, std::uint64_t now_ms, Outbox& out) {
 }
 
 /// False: it contradicts another one, and stays away.
-bool Registry::bring_back(Recovery::Capsule& before, bool is_answered, std::uint64_t now_ms, Outbox& out) {
-    wire::Publish& offer = before.publication.request;
+bool Registry::bring_back(const Recovery::Capsule& before, bool is_answered, std::uint64_t now_ms, Outbox& out) {
+    const wire::Publish& offer = before.publication.request;
     const wire::CapsuleId id{before.uid, offer.capsule};
     const wire::Access access = *offer.access;
     const auto same_name = names_.find(offer.name);
-    const bool is_twice = capsules_.contains(id) ||
-                          (same_name != names_.end() && same_name->second.versions.contains(offer.version)) ||
-                          (same_name != names_.end() && !offer.name.empty() && same_name->second.once != offer.once);
+    const bool is_of_other_kind =
+        same_name != names_.end() && !offer.name.empty() && (same_name->second.once != 0) != offer.once;
+    const bool is_twice =
+        capsules_.contains(id) || (same_name != names_.end() &&
+                                   same_name->second.versions.find(offer.version) != same_name->second.versions.end());
     const auto is_foreign = [&](const BroughtSegment& brought) {
         const auto file = files_.find(brought.file);
         return file != files_.end() && (file->second.uid != id.uid || file->second.access != access);
     };
     const auto& files = before.publication.brought;
-    if (is_twice || std::any_of(files.begin(), files.end(), is_foreign)) {
+    if (is_twice || is_of_other_kind || std::any_of(files.begin(), files.end(), is_foreign)) {
         return false;
     }
     Capsule& capsule = capsules_.try_emplace(id).first->second;
     capsule.id = id;
     capsule.access = access;
     capsule.buffer_bytes = before.publication.buffer_bytes;
+    std::vector<Segment*> segments;
     for (std::size_t i = 0; i < files.size(); ++i) {
         const auto [entry, fresh] = segments_.try_emplace(files[i].number.value);
         Segment& segment = entry->second;
@@ -318,20 +329,25 @@ bool Registry::bring_back(Recovery::Capsule& before, bool is_answered, std::uint
             all_bytes_ += segment.size;
         }
         ++segment.capsules;
-        capsule.segments.push_back(&segment);
+        segments.push_back(&segment);
     }
     ++count(id.uid).capsules;
-    capsule.published = std::move(offer);
+    capsule.content = {offer.descriptor, segments, offer.placements};
+    capsule.retain = offer.retain;
+    capsule.once = offer.once;
+    capsule.lingering = std::make_unique<Lingering>();
+    capsule.lingering->linger_ms = *offer.linger_ms;
     charge_store(capsule);
-    capsule.is_stored = true;
-    capsule.is_answered = is_answered;
+    capsule.lingering->is_stored = true;
+    capsule.lingering->is_answered = is_answered;
     if (is_window_open()) {
-        capsules_of_before_.push_back(capsule);
+        capsules_of_before_.push_back(id);
+        capsule.of_before = true;
     }
-    put_on_shelf(capsule, capsule.published.version);
+    put_on_shelf(capsule, offer.name, offer.version);
     capsule.name->second.is_of_before = true;
     if (const auto taken = taken_.find(id); taken != taken_.end()) {
-        capsule.published.taken_by = taken->second.lease;
+        capsule.taken_by = std::make_unique<const wire::LeaseId>(taken->second.lease);
         retire(capsule, out);
     } else {
         make_live(capsule, out);
@@ -419,12 +435,12 @@ void Registry::answer_left(Session& producer, std::uint64_t request_id, Publicat
         return;
     }
     // Others may still claim it.
+    const std::uint64_t digest = digest_of(publication.request);
     publication.request.version = version;
     publication.request.retired = true;
     offer_again(producer, request_id, std::move(publication), out);
     if (const auto back = capsules_.find(id); back != capsules_.end()) {
-        back->second.published.version = 0;  // as this session says it
-        back->second.published.retired = false;
+        back->second.digest = digest;  // as this session says it, so it may say it again
         out.answering.push_back({producer.number, id});
     }
 }

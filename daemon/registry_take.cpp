@@ -52,9 +52,7 @@ Error Registry::refuse_kind(const wire::Attach& attach) {
 /// Nobody else can take its capsule from now on.
 void Registry::mark_granted(Lease& lease, std::uint64_t request_id) {
     Capsule& capsule = *lease.capsule;
-    Name& name = capsule.name->second;
-    name.live.erase(name.live.iterator_to(capsule));
-    --count(capsule.id.uid).queued;
+    remove_live(capsule);
     lease.grant = request_id;
     lease.holder->grants.emplace(request_id, &lease);
 }
@@ -86,8 +84,7 @@ void Registry::put_back(Capsule& capsule, Outbox& out) {
         tell_watchers(1, out);
         return;
     }
-    capsule.name->second.live.insert(capsule);
-    ++count(capsule.id.uid).queued;
+    add_live(capsule);
     if (is_kept(capsule)) {
         serve_waiters(capsule, out);
     }
@@ -99,11 +96,10 @@ void Registry::mark_taken(Lease& lease, Outbox& out) {
     if (lease.grant != 0) {
         lease.holder->grants.erase(std::exchange(lease.grant, 0));
     }
-    capsule.published.taken_by = lease_id(*lease.holder, lease.number);
+    capsule.taken_by = std::make_unique<const wire::LeaseId>(lease_id(*lease.holder, lease.number));
     ++history_.taken;
     if (const Session* told = live_producer(capsule)) {
-        out.send(told->number, 0,
-                 wire::LeaseEvent{capsule.id, capsule.published.taken_by, What::Taken, capsule.open_leases});
+        out.send(told->number, 0, wire::LeaseEvent{capsule.id, *capsule.taken_by, What::Taken, capsule.open_leases});
     }
     note_taken(capsule, out);
     if (!capsule.retired) {
@@ -123,7 +119,7 @@ void Registry::confirm(SessionNumber from, std::uint64_t request_id, const wire:
     }
     Lease& lease = held->second;
     const Session* const producer = live_producer(*lease.capsule);
-    if (!lease.capsule->published.once) {  // confirm_needs_takeable
+    if (!lease.capsule->once) {  // confirm_needs_takeable
         out.send(
             from, request_id,
             Error{Errc::InvalidArgument, "lease " + std::to_string(confirm.lease) + " is of no take", "confirm.lease"});
@@ -150,7 +146,7 @@ void Registry::confirm(SessionNumber from, std::uint64_t request_id, const wire:
 
 /// Of what is taken, the one lease that took it.
 bool Registry::may_hold(const Capsule& capsule, const wire::LeaseId& lease) {
-    return !capsule.published.once || capsule.published.taken_by == lease;
+    return !capsule.once || capsule.is_taken_by(lease);
 }
 
 /// confirm_repeated. Also of a session that was cut off in this life: its confirm may have reached the life before.
@@ -159,7 +155,7 @@ Registry::Claimed Registry::claim_confirmed(Session& consumer, const wire::Capsu
     if (const auto held = consumer.leases.find(number); held != consumer.leases.end()) {
         Lease& lease = held->second;
         Capsule& capsule = *lease.capsule;
-        if (capsule.id != id || !capsule.published.once) {
+        if (capsule.id != id || !capsule.once) {
             return Claimed::Refused;
         }
         if (lease.grant != 0 && !is_kept(capsule)) {
@@ -189,7 +185,7 @@ Registry::Claimed Registry::claim_confirmed(Session& consumer, const wire::Capsu
     }
     consumer.used_leases.insert_up_to(number);
     if (const auto known = capsules_.find(id);
-        known != capsules_.end() && known->second.group == nullptr && sees(consumer, known->second)) {
+        known != capsules_.end() && known->second.staged == nullptr && sees(consumer, known->second)) {
         return confirm_claimed(consumer, number, known->second, out) ? Claimed::Done : Claimed::Refused;
     }
     keep_claim(consumer, id, number, {consumer.number, State::Confirmed, last_answer_ + 1}, out);
@@ -199,10 +195,8 @@ Registry::Claimed Registry::claim_confirmed(Session& consumer, const wire::Capsu
 /// Accepted of the lease that the producer was told of, and of a capsule of before of which it was told of none: since takes wait in the
 /// window (take_waits), nobody else has it.
 bool Registry::confirm_claimed(Session& consumer, std::uint64_t number, Capsule& capsule, Outbox& out) {
-    const wire::LeaseId& taken_by = capsule.published.taken_by;
-    const bool was_told = capsule.published.once && taken_by == lease_id(consumer, number);  // confirm_after_cutoff
-    const bool is_free =
-        capsule.published.once && taken_by.lease == 0 && capsule.of_before.is_linked() && is_attachable(capsule);
+    const bool was_told = capsule.once && capsule.is_taken_by(lease_id(consumer, number));  // confirm_after_cutoff
+    const bool is_free = capsule.once && capsule.taken_by == nullptr && capsule.of_before && is_attachable(capsule);
     if (!was_told && !is_free) {
         return false;
     }
@@ -215,7 +209,7 @@ bool Registry::confirm_claimed(Session& consumer, std::uint64_t number, Capsule&
 /// take_waits, take_waits_owner: until the window ends, somebody may come back who has taken it. What is behind it in its queue waits too.
 bool Registry::is_held_back(const Capsule& capsule) const noexcept {
     const auto& [name, queue] = *capsule.name;
-    return is_window_open() && (capsule.of_before.is_linked() || (!name.empty() && queue.is_of_before));
+    return is_window_open() && (capsule.of_before || (!name.empty() && queue.is_of_before));
 }
 
 /// A take that came in the window, which is over.

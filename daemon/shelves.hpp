@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include <boost/container/static_vector.hpp>
+#include <boost/intrusive/set.hpp>
 
 #include "daemon/access.hpp"
 
@@ -27,53 +29,71 @@ namespace hurrayd {
 /// | Members(gid) | that the group may read, and others not |
 /// | Everybody | that the group and others may read |
 /// | Strangers(gid) | that others may read, and the group not |
+/// | Nobody | that root alone may read |
 ///
 /// So a viewer merges his own shelf, one for each group that he is in and that has one, that of everybody, and those of groups that are kept
 /// out of something, if he is in none of them. All that he finds there he may read, but for capsules of his own user, from which that user has
-/// shut itself out. Root has a shelf with everything.
+/// shut itself out. Root merges all of them.
 ///
-/// Names are loans: a capsule's must outlive its place here. Threads: one.
+/// A `Capsule` has an `id`, an `access`, a `place()` and `standings`, none of which change while it is here. Threads: one.
 template <class Capsule>
 class Shelves {
   public:
     using Place = std::pair<std::string_view, std::uint64_t>;
-    using Shelf = std::map<Place, Capsule*>;
-    using Entry = typename Shelf::value_type;
 
-    void add(const Place& place, Capsule& capsule) {
-        everything_.emplace(place, &capsule);
+    /// A capsule's place on one shelf.
+    struct Standing : boost::intrusive::set_base_hook<boost::intrusive::optimize_size<true>> {
+        Capsule* capsule = nullptr;
+    };
+    /// What a capsule has of them.
+    using Standings = std::array<Standing, 2>;
+
+    void add(Capsule& capsule) {
+        auto standing = capsule.standings.begin();
         for (const Key& key : keys_of(capsule)) {
-            shelves_[key].emplace(place, &capsule);
+            standing->capsule = &capsule;
+            shelves_[key].insert(*standing++);
         }
+        ++size_;
     }
-    void remove(const Place& place, const Capsule& capsule) {
-        everything_.erase(place);
+    void remove(Capsule& capsule) {
+        auto standing = capsule.standings.begin();
         for (const Key& key : keys_of(capsule)) {
             const auto shelf = shelves_.find(key);
-            shelf->second.erase(place);
+            shelf->second.erase(shelf->second.iterator_to(*standing++));
             if (shelf->second.empty()) {
                 shelves_.erase(shelf);
             }
         }
+        --size_;
     }
 
+  private:
+    struct PlaceOf {
+        using type = Place;
+        Place operator()(const Standing& standing) const { return standing.capsule->place(); }
+    };
+    using Shelf = boost::intrusive::set<Standing, boost::intrusive::key_of_value<PlaceOf>,
+                                        boost::intrusive::constant_time_size<false>>;
+
+  public:
     /// What a viewer has before him, from some place on. Good until something is added or removed.
     class View {
       public:
         /// In the order of places; null at the end.
-        [[nodiscard]] const Entry* next() {
+        [[nodiscard]] const Capsule* next() {
             while (!ranges_.empty()) {
                 std::pop_heap(ranges_.begin(), ranges_.end(), is_later);
                 Range& first = ranges_.back();
-                const Entry& entry = *first.at;
+                const Capsule* const capsule = first.at->capsule;
                 if (++first.at == first.end) {
                     ranges_.pop_back();
                 } else {
                     std::push_heap(ranges_.begin(), ranges_.end(), is_later);
                 }
-                if (last_ != entry.second) {
-                    last_ = entry.second;
-                    return &entry;
+                if (last_ != capsule) {
+                    last_ = capsule;
+                    return capsule;
                 }
             }
             return nullptr;
@@ -85,7 +105,7 @@ class Shelves {
             typename Shelf::const_iterator at;
             typename Shelf::const_iterator end;
         };
-        static bool is_later(const Range& a, const Range& b) { return b.at->first < a.at->first; }
+        static bool is_later(const Range& a, const Range& b) { return b.at->capsule->place() < a.at->capsule->place(); }
 
         void add(const Shelf& shelf, const Place& after) {
             const auto at = shelf.upper_bound(after);
@@ -103,7 +123,9 @@ class Shelves {
     [[nodiscard]] View view(const Identity& viewer, const Place& after) const {
         View view;
         if (viewer.is_root) {
-            view.add(everything_, after);
+            for (const auto& [key, shelf] : shelves_) {
+                view.add(shelf, after);
+            }
             return view;
         }
         for (const Key& key : {Key{Kind::Owner, viewer.uid}, Key{Kind::Everybody, 0}}) {
@@ -134,8 +156,8 @@ class Shelves {
         return view;
     }
 
-    /// How many capsules there are; and on how many shelves they stand, root's left out.
-    [[nodiscard]] std::size_t size() const noexcept { return everything_.size(); }
+    /// How many capsules there are; and on how many shelves they stand.
+    [[nodiscard]] std::size_t size() const noexcept { return size_; }
     [[nodiscard]] std::size_t places() const noexcept {
         std::size_t sum = 0;
         for (const auto& [key, shelf] : shelves_) {
@@ -143,22 +165,21 @@ class Shelves {
         }
         return sum;
     }
-    /// Whether it stands on each shelf that it belongs on; then on how many, root's left out.
-    [[nodiscard]] std::optional<std::size_t> places_of(const Place& place, const Capsule& capsule) const {
+    /// Whether it stands on each shelf that it belongs on; then on how many.
+    [[nodiscard]] std::optional<std::size_t> places_of(const Capsule& capsule) const {
         const auto keys = keys_of(capsule);
-        const auto stands_on = [&](const Shelf& shelf) {
-            const auto found = shelf.find(place);
-            return found != shelf.end() && found->second == &capsule;
-        };
-        const bool all = stands_on(everything_) && std::all_of(keys.begin(), keys.end(), [&](const Key& key) {
-                             const auto shelf = shelves_.find(key);
-                             return shelf != shelves_.end() && stands_on(shelf->second);
-                         });
+        const bool all = std::all_of(keys.begin(), keys.end(), [&](const Key& key) {
+            const auto shelf = shelves_.find(key);
+            if (shelf == shelves_.end()) {
+                return false;
+            }
+            const auto found = shelf->second.find(capsule.place());
+            return found != shelf->second.end() && found->capsule == &capsule;
+        });
         return all ? std::optional(keys.size()) : std::nullopt;
     }
 
-  private:
-    enum class Kind : std::uint8_t { Owner, Members, Everybody, Strangers };
+    enum class Kind : std::uint8_t { Owner, Members, Everybody, Strangers, Nobody };
     struct Key {
         Kind kind;
         std::uint32_t id;
@@ -178,12 +199,14 @@ class Shelves {
             keys.push_back({Kind::Members, access.gid});
         } else if (grants_read(0)) {
             keys.push_back({Kind::Strangers, access.gid});
+        } else if (keys.empty()) {
+            keys.push_back({Kind::Nobody, 0});
         }
         return keys;
     }
 
     std::map<Key, Shelf> shelves_;  // none empty
-    Shelf everything_;
+    std::size_t size_ = 0;
 };
 
 }  // namespace hurrayd
