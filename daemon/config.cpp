@@ -342,8 +342,11 @@ hurray::Result<void> read_file(Draft& draft, const std::string& file) {
 }
 
 /// What the service manager says. Nonsense is none.
-std::uint64_t store_max_of(const Environment& environment) {
-    const std::string text = environment.fd_store.value_or("");
+std::optional<std::uint64_t> store_max_of(const Environment& environment) {
+    if (!environment.fd_store) {
+        return std::nullopt;
+    }
+    const std::string& text = *environment.fd_store;
     std::uint64_t count = 0;
     const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), count);
     return failed == std::errc{} && end == text.data() + text.size() ? std::min(count, kMostOfAnything) : 0;
@@ -402,7 +405,9 @@ hurray::Result<Config> load_config(const CommandLine& line, const Environment& e
     config.log_level = draft.log_level;
     config.descriptors = draft.descriptors;
     config.limits = draft.limits;
-    config.store_max = draft.store_max.value_or(store_max_of(environment));
+    // No more than the service manager says, if it says anything.
+    const auto said = store_max_of(environment);
+    config.store_max = std::min(draft.store_max.value_or(said.value_or(0)), said.value_or(kMostOfAnything));
     if (draft.path) {
         config.socket.path = *draft.path;
     } else if (environment.is_system) {
