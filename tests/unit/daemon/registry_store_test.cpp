@@ -1,4 +1,7 @@
+#include <algorithm>
+#include <array>
 #include <optional>
+#include <random>
 #include <set>
 
 #include "tests/unit/daemon/registry_fixture.hpp"
@@ -142,7 +145,7 @@ class StoreTest : public RegistryTest {
             capsule.publication.request = offer;
             for (const wire::Segment& segment : offer.segments) {
                 ASSERT_TRUE(segments.contains(segment.number));
-                capsule.publication.brought.push_back({{100 + segment.number}, {1, segments.at(segment.number)}});
+                capsule.publication.brought.push_back({{1'000'000 + segment.number}, {1, segments.at(segment.number)}});
             }
             before.capsules.push_back(std::move(capsule));
         }
@@ -170,6 +173,10 @@ class StoreTest : public RegistryTest {
     /// What the service manager would have.
     void remember() {
         for (const keep::Step& step : out.kept) {
+            if (lives_for == 0) {
+                return;
+            }
+            --lives_for;
             if (const auto* note = std::get_if<keep::Note>(&step)) {
                 journal.push_back(*note);
             } else if (const auto* segment = std::get_if<keep::StoreSegment>(&step)) {
@@ -189,6 +196,7 @@ class StoreTest : public RegistryTest {
     std::uint64_t inode_of(SegmentNumber number) { return inodes.at(number.value); }
 
   protected:
+    std::size_t lives_for = SIZE_MAX;               // so many things are still kept, then the daemon is dead
     std::map<std::uint64_t, std::uint64_t> inodes;  // of what was brought
     BroughtSegment brought(std::uint64_t inode) {
         inodes[next_segment] = inode;
@@ -442,7 +450,7 @@ TEST_F(StoreTest, WhatContradictsAnotherOneIsRemoved) {  // clean_store
     die();
     EXPECT_EQ(in_store(), (Words{"c-1", "s-1"}));
     EXPECT_EQ(daemon().totals().descriptors, 1U);
-    EXPECT_EQ(dropped, std::vector<SegmentNumber>{{109}});
+    EXPECT_EQ(dropped, std::vector<SegmentNumber>{{1'000'009}});
 }
 
 TEST_F(StoreTest, ExpiryGoesOnOverTheDeath) {
@@ -806,6 +814,125 @@ TEST_F(StoredTakeTest, UnconfirmedItIsQueuedAgain) {  // put_back over the death
     const auto other = come(kAlice);
     EXPECT_EQ(take_from(other, 3, 1, "q", std::nullopt), Words{});  // take_waits: the first may have been told
     EXPECT_EQ(expire(now + kWindowEnd), Words{"3:AttachReply(1)#3"});
+}
+
+// ---- Any order ------------------------------------------------------------------------------------------------------
+
+/// Two users do what they like, and the daemon dies between any two things that it keeps. Whatever it then finds fits together: a capsule
+/// is whole or not there, the store holds nothing else, no version is given out twice, and what was withdrawn stays away.
+TEST_F(StoreTest, WheneverItDiesTheNextLifeFindsWhatFitsTogether) {
+    std::mt19937 random(20261130);  // NOLINT(cert-msc51-cpp): the same each time
+    const auto below = [&](std::uint32_t n) { return static_cast<std::uint32_t>(random() % n); };
+    constexpr std::array<const char*, 4> kNames = {"a", "b", "q", ""};
+    std::set<wire::CapsuleId> withdrawn;  // and answered
+    std::vector<wire::CapsuleId> published;
+    std::uint64_t highest = 0;  // version that anybody was told of
+    std::uint64_t request = 0;
+    std::size_t deaths = 0;
+    for (int life = 0; life < 150; ++life) {
+        std::vector<SessionNumber> sessions;
+        std::vector<std::uint32_t> users;
+        lives_for = 1 + below(40);
+        for (int step = 0; step < 60 && lives_for != 0; ++step) {
+            if (sessions.size() < 3) {
+                users.push_back(below(3) == 0 ? kBob : kAlice);
+                sessions.push_back(come(users.back()));
+                continue;
+            }
+            const std::size_t which = below(3);
+            const SessionNumber who = sessions[which];
+            const bool is_queue = below(3) == 0;
+            const std::string name = is_queue ? "q" : kNames.at(below(2) == 0 ? below(2) : 3);
+            Words said;
+            ++request;
+            switch (below(9)) {
+                case 0:
+                case 1:
+                case 2:
+                    said = say(who, request, static_cast<std::uint8_t>(request), name, [&](Publication& each) {
+                        each.request.capsule.bytes[14] = static_cast<std::uint8_t>(request >> 8U);
+                        each.request.capsule.bytes[13] = static_cast<std::uint8_t>(request >> 16U);
+                        published.push_back({users[which], each.request.capsule});
+                        each.brought = {brought(1000 + request)};
+                        each.request.linger_ms = below(4) == 0 ? std::nullopt : std::optional(below(2) * 300ULL);
+                        each.request.once = is_queue;
+                        each.request.retain = is_queue ? 1 : 1 + below(2);
+                        if (below(3) == 0) {  // of a file that others of that user lie in too
+                            each.brought = {brought(users[which])};
+                            each.request.segments[0].number = 999'999;
+                        } else {
+                            each.request.segments[0].number = request;
+                        }
+                    });
+                    break;
+                case 3: {
+                    if (published.empty()) {
+                        break;
+                    }
+                    const wire::CapsuleId victim =
+                        published[published.size() - 1 -
+                                  below(static_cast<std::uint32_t>(std::min<std::size_t>(8, published.size())))];
+                    daemon().withdraw(who, request, {victim}, out);
+                    said = look();
+                    if (lives_for != 0 && !said.empty() && said.back().find("Done") != std::string::npos) {
+                        withdrawn.insert(victim);
+                    }
+                    break;
+                }
+                case 4:
+                    said = attach_to(who, request, by_name(request, name));
+                    break;
+                case 5:
+                    said = take_from(who, request, request, "q");
+                    if (lives_for != 0 && below(2) == 0) {
+                        confirm(who, request + 100'000, request);
+                    }
+                    break;
+                case 6:
+                    give_back(who, request, request - below(10));
+                    break;
+                case 7:
+                    expire(now + below(400));
+                    break;
+                default:
+                    leave(who);
+                    sessions.erase(sessions.begin() + static_cast<std::ptrdiff_t>(which));
+                    users.erase(users.begin() + static_cast<std::ptrdiff_t>(which));
+            }
+            if (lives_for == 0) {
+                break;
+            }
+            for (const auto& outgoing : said) {
+                if (const auto at = outgoing.find("PublishReply="); at != std::string::npos) {
+                    const std::uint64_t version = std::stoull(outgoing.substr(at + 13));
+                    EXPECT_GT(version, highest);
+                    highest = version;
+                }
+            }
+            for (const Outbox::Answering& each : std::vector(answering)) {
+                daemon().note_answered(each.capsule, out);
+                look();
+            }
+        }
+        deaths += lives_for == 0 ? 1 : 0;
+        lives_for = SIZE_MAX;
+        std::set<std::uint64_t> used;
+        for (const auto& [id, offer] : capsules) {
+            for (const wire::Segment& segment : offer.segments) {
+                used.insert(segment.number);
+            }
+        }
+        std::erase_if(segments, [&](const auto& entry) { return !used.contains(entry.first); });  // clean_store
+        die();
+        EXPECT_EQ(stored(), in_store().size());
+        for (const auto& [id, offer] : capsules) {
+            EXPECT_FALSE(withdrawn.contains(id)) << life;
+        }
+        if (below(2) == 0) {
+            expire(now + kWindowEnd);
+        }
+    }
+    EXPECT_GT(deaths, 40U);
 }
 
 // ---- Compaction -----------------------------------------------------------------------------------------------------
