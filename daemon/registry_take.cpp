@@ -173,7 +173,7 @@ Registry::Claimed Registry::claim_confirmed(Session& consumer, const wire::Capsu
         taken != taken_.end() && !capsules_.contains(id) && taken->second.lease == lease_id(consumer, number)) {
         // The journal has it: it is this lease's, whatever became of the answer.
         if (is_window_open() && consumer.identity.resumes && !consumer.claimed.contains(number)) {
-            consumer.used_leases.insert_up_to(number);
+            book_numbers(consumer, consumer.used_leases, number, true);
             keep_claim(consumer, id, number, {consumer.number}, out);  // its producer may come back
         }
         return Claimed::Done;
