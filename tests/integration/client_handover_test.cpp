@@ -124,7 +124,7 @@ TEST_F(Handover, EverySizeArrivesWholeAndAsLongAsItWasPublished) {
 TEST_F(Handover, EmptyTensorsAreHandedOverWithoutAnyMemory) {
     Client producer = connect();
     Client consumer = connect();
-    const std::size_t mappings = count_mappings();
+    const std::size_t mappings = count_shared_mappings();
     const std::vector<std::vector<std::uint64_t>> shapes = {{0}, {1, 8, 0, 128}, {0, 0}};
     for (const ElementType type : {ElementType::Float32, ElementType::BFloat16, ElementType::Bool}) {
         for (const auto& shape : shapes) {
@@ -154,7 +154,7 @@ TEST_F(Handover, EmptyTensorsAreHandedOverWithoutAnyMemory) {
         EXPECT_EQ(tensor.info().byte_size, type == ElementType::Float32 ? 4U : type == ElementType::BFloat16 ? 2U : 1U);
         producer.withdraw(tensor.info().capsule);
     }
-    EXPECT_LE(count_mappings(), mappings + 2) << "the scalars' arena, on both sides, and nothing else";
+    EXPECT_LE(count_shared_mappings(), mappings + 2) << "the scalars' arena, on both sides, and nothing else";
 }
 
 // case B5
@@ -412,7 +412,7 @@ TEST_F(Handover, WhatIsAttachedAgainAndAgainIsMappedOnceAndReleasedOnce) {
     };
     round(one);
     round(other);
-    const std::size_t mappings = count_mappings();
+    const std::size_t mappings = count_shared_mappings();
     for (std::uint64_t i = 1; i <= static_cast<std::uint64_t>(rounds(1000)); ++i) {
         round(one);
         round(other);
@@ -421,7 +421,7 @@ TEST_F(Handover, WhatIsAttachedAgainAndAgainIsMappedOnceAndReleasedOnce) {
         peer.call<wire::Done>(wire::Release{{i}});          // twice
         peer.call<wire::Done>(wire::Release{{1'000'000}});  // never granted
     }
-    EXPECT_EQ(count_mappings(), mappings);
+    EXPECT_EQ(count_shared_mappings(), mappings);
     while (used(producer, "leases") != 0) {
         std::this_thread::yield();
     }

@@ -20,11 +20,22 @@ std::size_t count_open_descriptors() {
 }
 
 std::size_t count_mappings() {
+    if (kIsSanitized || kIsThreadSanitized) {
+        return count_shared_mappings();
+    }
     std::ifstream maps("/proc/self/maps");
     std::size_t count = 0;
     for (std::string line; std::getline(maps, line);) {
-        const bool counts = !(kIsSanitized || kIsThreadSanitized) || line.find("memfd:hurray") != std::string::npos;
-        count += counts ? 1 : 0;
+        ++count;
+    }
+    return count;
+}
+
+std::size_t count_shared_mappings() {
+    std::ifstream maps("/proc/self/maps");
+    std::size_t count = 0;
+    for (std::string line; std::getline(maps, line);) {
+        count += line.find("memfd:hurray") != std::string::npos ? 1 : 0;
     }
     return count;
 }
