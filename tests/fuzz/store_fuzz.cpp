@@ -54,7 +54,7 @@ void read_journal(std::span<const std::byte> file) {
 std::string framed(std::span<const std::uint8_t> payloads) {
     std::string file;
     while (payloads.size() > 2) {
-        const std::size_t said = payloads[0] | payloads[1] << 8U;
+        const std::size_t said = payloads[0] + std::size_t{256} * payloads[1];
         const std::size_t size = std::min(said, payloads.size() - 2);
         const auto payload = payloads.subspan(2, size);
         store::append_record({reinterpret_cast<const char*>(payload.data()), payload.size()}, file);

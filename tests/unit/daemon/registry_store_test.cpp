@@ -16,7 +16,7 @@ using State = wire::Claims::State;
 
 class StoreTest : public RegistryTest {
   protected:
-    StoreTest() : StoreTest({}) {}
+    StoreTest() : StoreTest(Quotas::Limits{}) {}
     explicit StoreTest(Quotas::Limits limits) { begin(limits, {}); }
 
     /// The registry of a life of the daemon that finds `before`.
