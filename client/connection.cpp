@@ -1076,10 +1076,35 @@ void Connection::run_background_pump() {
     }
 }
 
+void Connection::set_chore(std::chrono::milliseconds period, std::function<bool()> chore) {
+    const Lock lock(mutex_);
+    chore_period_ = period;
+    chore_ = std::move(chore);
+}
+
+void Connection::call_for_chore() noexcept {
+    const Lock lock(mutex_);
+    if (has_teller_ && next_chore_ == Clock::time_point::max()) {
+        next_chore_ = Clock::now() + chore_period_;
+        untold_.notify_one();
+    }
+}
+
 void Connection::run_teller() {
     Lock lock(mutex_);
     while (!stop_pump_) {
-        untold_.wait(lock, [this] { return stop_pump_ || !notices_.empty(); });
+        const auto is_called = [this] { return stop_pump_ || !notices_.empty(); };
+        if (const auto until = next_chore_; until == Clock::time_point::max()) {
+            untold_.wait(lock, [&] { return is_called() || next_chore_ != until; });
+        } else if (!untold_.wait_until(lock, until, is_called) || Clock::now() >= until) {
+            next_chore_ = Clock::time_point::max();
+            lock.unlock();
+            const bool comes_again = chore_();
+            lock.lock();
+            if (comes_again) {
+                next_chore_ = std::min(next_chore_, Clock::now() + chore_period_);
+            }
+        }
         run_notices(lock);
         if (in_child()) {
             return;

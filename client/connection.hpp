@@ -204,6 +204,11 @@ class Connection final {
     /// post() go on.
     void close_calls();
 
+    /// Something to be done now and then by the thread that tells, without a lock: `period` after each `call_for_chore`, and again as long as
+    /// it returns true. To be said before there is such a thread.
+    void set_chore(std::chrono::milliseconds period, std::function<bool()> chore);
+    void call_for_chore() noexcept;
+
     /// Starts a thread that pumps, and one that tells: so the socket is read also while a callback of the user's takes its time.
     /// Fails: Limit (threads of this process or user).
     [[nodiscard]] Result<void> start_background_pump();
@@ -344,6 +349,9 @@ class Connection final {
     std::deque<Notice> notices_;
     std::condition_variable untold_;  ///< the teller sleeps in it
     bool has_teller_ = false;         ///< else the pump tells
+    std::chrono::milliseconds chore_period_{};
+    std::function<bool()> chore_;
+    Clock::time_point next_chore_ = Clock::time_point::max();
     bool wake_set_ = false;
     std::uint32_t interest_ = 0;   ///< what the pump's epoll waits for on the socket
     bool pump_sleeps_ = false;     ///< in its epoll

@@ -445,6 +445,17 @@ void SegmentPool::close() noexcept {
     [[maybe_unused]] const bool had_some = drop_idle();
 }
 
+bool SegmentPool::expire() noexcept {
+    bool has_some = false;
+    {
+        Lock lock(mutex_);
+        trim(lock);
+        has_some = totals_.segments != 0;
+    }
+    sweep();
+    return has_some;
+}
+
 bool SegmentPool::needs_sweep() {
     const Lock lock(mutex_);
     return !doomed_.empty();

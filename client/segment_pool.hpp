@@ -132,7 +132,7 @@ class SegmentBooks {
 /// was never told of (an allocation that was never published): it goes at once.
 ///
 /// **How much waits.** At most PoolLimits; what has waited longest goes first. Ages are looked at whenever a block is taken or comes
-/// back, not by a clock of the pool's own. When the daemon or the kernel refuses a new segment, everything that waits goes, and it is tried again.
+/// back, and by `expire`, which the session has called now and then: so what nobody uses any more goes within twice its age. When the daemon or the kernel refuses a new segment, everything that waits goes, and it is tried again.
 ///
 /// **Who reads.** A segment has one access rule for life, and is used again under that one alone: whoever has mapped it once sees what is
 /// written there later. So each rule that a program uses has arenas and waiting segments of its own.
@@ -165,6 +165,9 @@ class SegmentPool : public std::enable_shared_from_this<SegmentPool> {
 
     /// Nothing waits any more, and what comes back goes at once.
     void close() noexcept;
+
+    /// Lets go what has waited too long. For whoever looks after it now and then; false: there is nothing to look after.
+    bool expire() noexcept;
 
     /// Unmaps what quiet ends have left, and tells the daemon.
     void sweep() noexcept;

@@ -1,6 +1,7 @@
 #include "client/session.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <new>
 #include <span>
 #include <unordered_set>
@@ -11,6 +12,13 @@
 #include "client/log.hpp"
 
 namespace hurray::client {
+
+namespace {
+
+/// How long memory that waits is not looked after, at least.
+constexpr std::chrono::milliseconds kLeastChorePause{1000};
+
+}  // namespace
 
 Session::Session(const SessionOptions& options, const PoolLimits& pool_limits)
     : options_(options), pool_(std::make_shared<SegmentPool>(pool_limits)), publisher_(pool_) {}
@@ -41,6 +49,8 @@ Result<std::shared_ptr<Session>> Session::open(const SessionOptions& options) {
     session->pool_->set_books(session);
     session->connection_->set_sink(session.get());
     if (!options.dispatch_by_caller) {
+        session->connection_->set_chore(std::max(pool_limits->age, kLeastChorePause),
+                                        [pool = session->pool_] { return pool->expire(); });
         if (auto started = session->connection_->start_background_pump(); !started) {
             return fail(std::move(started.error()));
         }
@@ -218,6 +228,7 @@ Result<std::uint64_t> Session::reserve(std::uint64_t reservation, std::uint64_t 
     if (!std::holds_alternative<wire::Done>(reply->message)) {
         return fail(Errc::Protocol, "hurrayd answered a reserve with something else");
     }
+    connection_->call_for_chore();  // what is made now may lie idle one day
     return options.epoch;
 }
 

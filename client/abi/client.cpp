@@ -151,6 +151,7 @@ HurrayStatus hurray_client_dispatch(HurrayClient* client, int64_t timeout_ms) {
             return fail(timeout.error());
         }
         const auto told = client->session->connection().dispatch(deadline_after(*timeout));
+        client->session->pool().expire();  // such a client has no thread that would
         if (!told) {
             return fail(told.error());
         }

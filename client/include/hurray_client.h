@@ -253,7 +253,7 @@ typedef struct HurrayAllocateOptions {
  * hurray_allocation_buffers shows it: then no system call is made and no page is touched for the first time. What no buffer covers is zero
  * all the same. Buffers of up to 64 KiB together share segments with others of this client, in whole pages; larger ones
  * have one of their own, which a later allocation may use again if it leaves less than an eighth of its size unused. Up to 1 GiB in 256 segments waits to be
- * used again, for 10 seconds each (looked at whenever memory is allocated or a capsule ends); $HURRAY_POOL_BYTES and
+ * used again, for 10 to 20 seconds each (without a thread of the library's: until hurray_client_dispatch looks); $HURRAY_POOL_BYTES and
  * $HURRAY_POOL_SECONDS change that, 0 keeps nothing.
  *
  * For a new segment the daemon is asked for room first, and shows it as being written until it is published.

@@ -81,11 +81,10 @@ DescriptorResult<uint64_t> least_buffer_size(const DescriptorView& view, uint32_
 
 HurrayStatus hurray_descriptor_element_bits(const HurrayDescriptor* descriptor, uint32_t* out) {
     return guard(__func__, [&, function = __func__]() -> HurrayStatus {
-        if (descriptor == nullptr) {
-            return fail_null(function, "descriptor");
-        }
-        if (out == nullptr) {
-            return fail_null(function, "out");
+        if (const HurrayStatus status =
+                require(function, {{descriptor != nullptr, "descriptor"}, {out != nullptr, "out"}});
+            status != HURRAY_OK) {
+            return status;
         }
         const auto format = hurray::element_format(view_of(*descriptor));
         if (!format) {
@@ -98,11 +97,10 @@ HurrayStatus hurray_descriptor_element_bits(const HurrayDescriptor* descriptor, 
 
 HurrayStatus hurray_descriptor_buffer_size(const HurrayDescriptor* descriptor, uint32_t index, uint64_t* out) {
     return guard(__func__, [&, function = __func__]() -> HurrayStatus {
-        if (descriptor == nullptr) {
-            return fail_null(function, "descriptor");
-        }
-        if (out == nullptr) {
-            return fail_null(function, "out");
+        if (const HurrayStatus status =
+                require(function, {{descriptor != nullptr, "descriptor"}, {out != nullptr, "out"}});
+            status != HURRAY_OK) {
+            return status;
         }
         const DescriptorView& view = view_of(*descriptor);
         if (index >= view.buffers.size()) {
@@ -123,14 +121,11 @@ HurrayStatus hurray_descriptor_element_address(const HurrayDescriptor* descripto
                                                uintptr_t index_len, HurrayElementAddress* out) {
     return guard(__func__, [&, function = __func__]() -> HurrayStatus {
         const IndexArgument argument{index, index_len};
-        if (descriptor == nullptr) {
-            return fail_null(function, "descriptor");
-        }
-        if (argument.is_null()) {
-            return fail_null(function, "index");
-        }
-        if (out == nullptr) {
-            return fail_null(function, "out");
+        if (const HurrayStatus status = require(
+                function,
+                {{descriptor != nullptr, "descriptor"}, {!argument.is_null(), "index"}, {out != nullptr, "out"}});
+            status != HURRAY_OK) {
+            return status;
         }
         const auto address = hurray::element_address(view_of(*descriptor), argument.span());
         if (!address) {
@@ -145,17 +140,12 @@ HurrayStatus hurray_descriptor_find_element(const HurrayDescriptor* descriptor, 
                                             const uint64_t* index, uintptr_t index_len, HurrayElementAddress* out) {
     return guard(__func__, [&, function = __func__]() -> HurrayStatus {
         const IndexArgument argument{index, index_len};
-        if (descriptor == nullptr) {
-            return fail_null(function, "descriptor");
-        }
-        if (buffers == nullptr) {
-            return fail_null(function, "buffers");
-        }
-        if (argument.is_null()) {
-            return fail_null(function, "index");
-        }
-        if (out == nullptr) {
-            return fail_null(function, "out");
+        if (const HurrayStatus status = require(function, {{descriptor != nullptr, "descriptor"},
+                                                           {buffers != nullptr, "buffers"},
+                                                           {!argument.is_null(), "index"},
+                                                           {out != nullptr, "out"}});
+            status != HURRAY_OK) {
+            return status;
         }
         BufferSpans spans;
         if (const HurrayStatus status = readable_bytes(function, *buffers, spans); status != HURRAY_OK) {
@@ -173,17 +163,12 @@ HurrayStatus hurray_descriptor_find_element(const HurrayDescriptor* descriptor, 
 HurrayStatus hurray_descriptor_find_paged_element(const HurrayDescriptor* descriptor, const HurrayBufferList* buffers,
                                                   const HurrayPagedIndex* index, HurrayElementAddress* out) {
     return guard(__func__, [&, function = __func__]() -> HurrayStatus {
-        if (descriptor == nullptr) {
-            return fail_null(function, "descriptor");
-        }
-        if (buffers == nullptr) {
-            return fail_null(function, "buffers");
-        }
-        if (index == nullptr) {
-            return fail_null(function, "index");
-        }
-        if (out == nullptr) {
-            return fail_null(function, "out");
+        if (const HurrayStatus status = require(function, {{descriptor != nullptr, "descriptor"},
+                                                           {buffers != nullptr, "buffers"},
+                                                           {index != nullptr, "index"},
+                                                           {out != nullptr, "out"}});
+            status != HURRAY_OK) {
+            return status;
         }
         BufferSpans spans;
         if (const HurrayStatus status = readable_bytes(function, *buffers, spans); status != HURRAY_OK) {
@@ -209,11 +194,10 @@ HurrayStatus hurray_descriptor_find_member(const HurrayDescriptor* head, const H
         if (members == nullptr && member_count > 0) {
             return fail_null(function, "members");
         }
-        if (argument.is_null()) {
-            return fail_null(function, "index");
-        }
-        if (out_member == nullptr) {
-            return fail_null(function, "out_member");
+        if (const HurrayStatus status =
+                require(function, {{!argument.is_null(), "index"}, {out_member != nullptr, "out_member"}});
+            status != HURRAY_OK) {
+            return status;
         }
         if (out_index == nullptr && index_len > 0) {
             return fail_null(function, "out_index");

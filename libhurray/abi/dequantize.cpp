@@ -13,17 +13,12 @@ HurrayStatus hurray_descriptor_read_element(const HurrayDescriptor* descriptor, 
                                             uint8_t* out_stored) {
     return guard(__func__, [&, function = __func__]() -> HurrayStatus {
         const IndexArgument argument{index, index_len};
-        if (descriptor == nullptr) {
-            return fail_null(function, "descriptor");
-        }
-        if (buffers == nullptr) {
-            return fail_null(function, "buffers");
-        }
-        if (argument.is_null()) {
-            return fail_null(function, "index");
-        }
-        if (out == nullptr) {
-            return fail_null(function, "out");
+        if (const HurrayStatus status = require(function, {{descriptor != nullptr, "descriptor"},
+                                                           {buffers != nullptr, "buffers"},
+                                                           {!argument.is_null(), "index"},
+                                                           {out != nullptr, "out"}});
+            status != HURRAY_OK) {
+            return status;
         }
         BufferSpans spans;
         if (const HurrayStatus status = readable_bytes(function, *buffers, spans); status != HURRAY_OK) {
@@ -45,17 +40,12 @@ HurrayStatus hurray_descriptor_read_element(const HurrayDescriptor* descriptor, 
 HurrayStatus hurray_descriptor_read_paged_element(const HurrayDescriptor* descriptor, const HurrayBufferList* buffers,
                                                   const HurrayPagedIndex* index, HurrayElementValue* out) {
     return guard(__func__, [&, function = __func__]() -> HurrayStatus {
-        if (descriptor == nullptr) {
-            return fail_null(function, "descriptor");
-        }
-        if (buffers == nullptr) {
-            return fail_null(function, "buffers");
-        }
-        if (index == nullptr) {
-            return fail_null(function, "index");
-        }
-        if (out == nullptr) {
-            return fail_null(function, "out");
+        if (const HurrayStatus status = require(function, {{descriptor != nullptr, "descriptor"},
+                                                           {buffers != nullptr, "buffers"},
+                                                           {index != nullptr, "index"},
+                                                           {out != nullptr, "out"}});
+            status != HURRAY_OK) {
+            return status;
         }
         BufferSpans spans;
         if (const HurrayStatus status = readable_bytes(function, *buffers, spans); status != HURRAY_OK) {

@@ -49,6 +49,15 @@ HurrayStatus fail_null(const char* function, const char* argument) noexcept {
     return HURRAY_ERR_NULL_POINTER;
 }
 
+HurrayStatus require(const char* function, std::initializer_list<Required> arguments) noexcept {
+    for (const Required& required : arguments) {
+        if (!required.is_there) {
+            return fail_null(function, required.argument);
+        }
+    }
+    return HURRAY_OK;
+}
+
 HurrayStatus fail_too_small(const char* function, const char* array, std::uint64_t capacity,
                             std::uint64_t needed) noexcept {
     std::array<char, kCapacity> text{};

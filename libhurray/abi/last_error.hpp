@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <string_view>
 
 #include "hurray.h"
@@ -21,6 +22,14 @@ void set_last_error(std::string_view message) noexcept;
 
 /// A required pointer is null.
 [[nodiscard]] HurrayStatus fail_null(const char* function, const char* argument) noexcept;
+
+/// Whether a required argument is there, and its name.
+struct Required {
+    bool is_there;
+    const char* argument;
+};
+/// As fail_null for the first that is not there; HURRAY_OK if all are.
+[[nodiscard]] HurrayStatus require(const char* function, std::initializer_list<Required> arguments) noexcept;
 
 /// An array of `capacity` entries is too short for `needed`, or null.
 [[nodiscard]] HurrayStatus fail_too_small(const char* function, const char* array, std::uint64_t capacity,

@@ -577,6 +577,23 @@ TEST_F(Reuse, AllocationThatIsNotPublishedGivesItsMemoryBackAtOnce) {
     }
 }
 
+// It stayed for as long as its program did nothing.
+TEST_F(Reuse, MemoryThatNobodyUsesAnyMoreGoesThoughItsProgramDoesNothing) {
+    ::setenv("HURRAY_POOL_SECONDS", "1", 1);
+    Client producer = connect();
+    ::unsetenv("HURRAY_POOL_SECONDS");
+    Client looker = connect();
+    producer.withdraw(publish(producer, "once", 1 << 20, 1).capsule);
+    publish(producer, "small", 1, 1);
+    producer.withdraw(publish(producer, "small", 1, 2).capsule);
+    EXPECT_NE(used(looker, "bytes"), 0u);
+    const auto barks = std::chrono::steady_clock::now() + kWatchdog;
+    while (used(looker, "bytes") != 0 && std::chrono::steady_clock::now() < barks) {
+        std::this_thread::sleep_for(10ms);
+    }
+    EXPECT_EQ(used(looker, "bytes"), 0u);
+}
+
 TEST_F(Reuse, EachCapsuleInAnArenaCostsTheDaemonNoDescriptor) {
     Client client = connect();
     for (std::uint32_t i = 0; i < 1000; ++i) {

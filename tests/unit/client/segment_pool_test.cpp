@@ -191,6 +191,19 @@ TEST_F(SegmentPoolTest, WhatWaitsTooLongGoes) {
     EXPECT_EQ(pool->totals().idle_segments, 1u);
 }
 
+// What waited stayed until the next allocation, if that was in a year.
+TEST_F(SegmentPoolTest, WhatWaitsTooLongGoesAlsoIfNobodyTakesAnything) {
+    take(kMiB).reset();
+    now += 9s;
+    EXPECT_TRUE(pool->expire());
+    EXPECT_EQ(books->forgotten, Numbers{});
+    now += 1s;
+    EXPECT_FALSE(pool->expire()) << "nothing is left to look after";
+    EXPECT_EQ(books->forgotten, Numbers{1});
+    const auto used = take(kMiB);
+    EXPECT_TRUE(pool->expire());
+}
+
 TEST_F(SegmentPoolTest, NothingWaitsWhereNothingMay) {
     PoolWithBooks none({.bytes = 0, .segments = 256, .age = 10s});
     none.take(kMiB).reset();
