@@ -739,7 +739,7 @@ void bind_client(nb::module_& module) {
 
     nb::class_<PublishTerms>(module, "PublishTerms")
         .def(nb::new_(&publish_terms), nb::arg("on_event").none(), nb::arg("wanted"), nb::arg("group"),
-             nb::arg("access").none(), nb::arg("retain"), nb::arg("once"), nb::arg("linger_ms").none());
+             nb::arg("access").none(), nb::arg("retain"), nb::arg("once"), nb::arg("linger_ms") = nb::none());
     nb::class_<Client::ToPublish>(module, "ToPublish")
         .def(nb::new_(&to_publish), nb::arg("name").none(), nb::arg("dense"), nb::arg("allocation").none(),
              nb::arg("address"), nb::arg("byte_size"), nb::arg("on_event").none());
