@@ -131,7 +131,7 @@ TEST_F(Resume, ImmutableMemoryAndMemoryOfOnesOwnAreOfferedAgainWithoutTheCallers
     {
         const UniqueFd own = make_memfd({.size = 2 * 4096, .fill = 'o'});
         const std::int32_t fd = own.get();
-        for (const std::uint64_t offset : {0, 4096}) {
+        for (const std::uint64_t offset : {0U, 4096U}) {
             client.publish_fds("own/" + std::to_string(offset), tensor.encode(), std::span(&fd, 1),
                                std::array{Placement{0, offset}});
         }
