@@ -1392,12 +1392,12 @@ void Registry::status(SessionNumber from, std::uint64_t request_id, std::string_
             list_writing(uid, now_ms, reply);
         }
         for (const auto& [uid, sessions] : sessions_of_) {
-            list_holders(uid, reply);
+            list_holders(uid, from_session, reply);
         }
     } else if (const auto own = uses_.find(asker.uid); own != uses_.end()) {
         add(asker.uid, own->second);
         list_writing(asker.uid, now_ms, reply);
-        list_holders(asker.uid, reply);
+        list_holders(asker.uid, from_session, reply);
     }
     reply.daemon_version = daemon_version;
     reply.uptime_ms = uptime_ms;

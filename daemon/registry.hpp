@@ -704,7 +704,8 @@ class Registry {
                                         Outbox& out);
     [[nodiscard]] static std::uint64_t use_of(const Totals& user, Quota quota) noexcept;
     [[nodiscard]] static std::uint64_t use_of(const Session& session, Quota quota) noexcept;
-    [[nodiscard]] std::vector<wire::Holder> holders(std::uint32_t uid, Quota quota) const;
+    [[nodiscard]] std::vector<wire::Holder> holders(std::uint32_t uid, Quota quota,
+                                                    const Session* asker = nullptr) const;
     [[nodiscard]] hurray::Result<void> admit(const Session& session, Quota quota, std::uint64_t more = 1);
     [[nodiscard]] hurray::Result<void> admit_bytes(const Session& session, std::uint64_t more, std::string field);
     [[nodiscard]] hurray::Result<void> admit_capsule(const Session& producer, const wire::Publish& publish);
@@ -713,7 +714,7 @@ class Registry {
     void charge(Session* session, std::uint32_t uid, std::uint64_t bytes);
     void discharge(Session* session, std::uint32_t uid, std::uint64_t bytes);
     void book_numbers(Session& session, UsedNumbers& numbers, std::uint64_t number, bool with_all_below = false);
-    void list_holders(std::uint32_t uid, wire::StatusReply& reply) const;
+    void list_holders(std::uint32_t uid, const Session& asker, wire::StatusReply& reply) const;
     [[nodiscard]] static std::uint64_t cost_of(const Session& session) noexcept;
     [[nodiscard]] static std::uint64_t cost_of(const wire::Publish& publish) noexcept;
     [[nodiscard]] static std::uint64_t cost_of(const Capsule& capsule) noexcept;

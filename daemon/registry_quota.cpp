@@ -103,8 +103,8 @@ std::uint64_t Registry::use_of(const Session& session, Quota quota) noexcept {
     }
 }
 
-/// The clients of a user that have most of something, whoever has most first.
-std::vector<wire::Holder> Registry::holders(std::uint32_t uid, Quota quota) const {
+/// The clients of a user that have most of something, whoever has most first. The connection of `asker`, if there is one, costs nothing.
+std::vector<wire::Holder> Registry::holders(std::uint32_t uid, Quota quota, const Session* asker) const {
     const Pair* const pair = pair_of(quota);
     const auto sessions = sessions_of_.find(uid);
     if (pair == nullptr || sessions == sessions_of_.end()) {
@@ -113,7 +113,9 @@ std::vector<wire::Holder> Registry::holders(std::uint32_t uid, Quota quota) cons
     std::array<std::pair<std::uint64_t, const Session*>, kHolders + 1> most{};
     std::size_t found = 0;
     for (const Session& session : sessions->second) {
-        if (const std::uint64_t used = use_of(session, quota); used != 0) {
+        const bool is_left_out = &session == asker && quota == Quota::DaemonBytes;
+        const std::uint64_t left_out = is_left_out ? session.own_bytes + session.queued_bytes : 0;
+        if (const std::uint64_t used = use_of(session, quota) - left_out; used != 0) {
             most.at(found) = {used, &session};
             for (std::size_t i = found; i > 0 && most.at(i).first > most.at(i - 1).first; --i) {
                 std::swap(most.at(i), most.at(i - 1));
@@ -130,9 +132,9 @@ std::vector<wire::Holder> Registry::holders(std::uint32_t uid, Quota quota) cons
     return holders;
 }
 
-void Registry::list_holders(std::uint32_t uid, wire::StatusReply& reply) const {
+void Registry::list_holders(std::uint32_t uid, const Session& asker, wire::StatusReply& reply) const {
     for (const Pair& pair : kPairs) {
-        for (wire::Holder& holder : holders(uid, pair.of_user)) {
+        for (wire::Holder& holder : holders(uid, pair.of_user, &asker)) {
             if (reply.holders.size() == kStatusHolders) {
                 return;
             }

@@ -537,6 +537,21 @@ TEST_F(HurrayctlLookTest, StatusAsJsonHasTheFieldsOfTheReply) {
     EXPECT_TRUE(status["writing"].is_array());
     ASSERT_FALSE(status["uses"].empty());
     EXPECT_EQ(keys(status["uses"][0]), (std::set<std::string>{"name", "uid", "used", "limit"}));
+    ASSERT_FALSE(status["holders"].empty());
+    const json& holder = status["holders"][0];
+    EXPECT_EQ(keys(holder), (std::set<std::string>{"name", "uid", "pid", "client_name", "used", "limit"}));
+    EXPECT_EQ(holder["name"], "capsules");
+    EXPECT_EQ(holder["pid"], getpid());
+    EXPECT_EQ(holder["used"], 1);
+}
+
+TEST_F(HurrayctlLookTest, StatusShowsWhichClientsHaveMost) {
+    hurray::Client client = connect();
+    publish(client, "test/a");
+    const Outcome outcome = look({"status"});
+    ASSERT_EQ(outcome.code, 0) << outcome.errors;
+    EXPECT_NE(outcome.output.find("MOST OF"), std::string::npos) << outcome.output;
+    EXPECT_NE(outcome.output.find("hurrayctl_test"), std::string::npos) << outcome.output;
 }
 
 TEST_F(HurrayctlLookTest, MetricsArePrintedAsACollectorReadsThem) {

@@ -346,6 +346,7 @@ class CostTest : public QuotaTest {
 TEST_F(CostTest, EverythingThatIsKeptCostsAndIsGivenBack) {
     const auto asker = open(kAlice);
     EXPECT_EQ(cost(asker), 0u);
+    EXPECT_TRUE(status(asker).holders.empty()) << "whoever asks is left out";
     const auto producer = open(kAlice);
     const auto consumer = open(kAlice);
     std::uint64_t before = cost(asker);
