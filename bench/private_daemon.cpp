@@ -60,17 +60,27 @@ PrivateDaemon::PrivateDaemon(std::string_view configuration) {
         std::exit(1);
     }
     address_ = directory_ + "/hurrayd.sock";
-    const std::string file = directory_ + "/hurrayd.toml";
-    std::ofstream(file) << configuration;
+    file_ = directory_ + "/hurrayd.toml";
+    std::ofstream(file_) << configuration;
+    start();
+}
+
+void PrivateDaemon::start() {
     const std::string program = program_beside("hurrayd");
     process_ = ::fork();
     if (process_ == 0) {
         ::prctl(PR_SET_PDEATHSIG, SIGTERM);
-        ::execl(program.c_str(), program.c_str(), "--config", file.c_str(), "--socket", address_.c_str(), "--log-level",
-                "warning", nullptr);
+        ::execl(program.c_str(), program.c_str(), "--config", file_.c_str(), "--socket", address_.c_str(),
+                "--log-level", "warning", nullptr);
         std::perror(program.c_str());
         ::_exit(1);
     }
+}
+
+void PrivateDaemon::restart() {
+    ::kill(process_, SIGKILL);
+    ::waitpid(process_, nullptr, 0);
+    start();
 }
 
 PrivateDaemon::~PrivateDaemon() {

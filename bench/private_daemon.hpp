@@ -24,12 +24,18 @@ class PrivateDaemon {
     PrivateDaemon(const PrivateDaemon&) = delete;
     PrivateDaemon& operator=(const PrivateDaemon&) = delete;
 
+    /// `kill -9`, and another one in its place, which starts to listen soon.
+    void restart();
+
     [[nodiscard]] const std::string& address() const noexcept { return address_; }
     [[nodiscard]] pid_t process() const noexcept { return process_; }
 
   private:
+    void start();
+
     std::string directory_;
     std::string address_;
+    std::string file_;  ///< its configuration
     pid_t process_ = -1;
 };
 

@@ -379,18 +379,27 @@ void Connection::post(wire::RequestMessage message, std::function<void()> answer
     }
     try {
         Lock lock(mutex_);
-        if (end_ || (state_ != State::Up && std::this_thread::get_id() != resumer_id_)) {
+        if (end_ || state_ == State::Away) {
+            return;
+        }
+        if (state_ == State::Resuming && std::this_thread::get_id() != resumer_id_) {
+            // What it is about may have been brought back already.
+            deferred_.push_back({std::move(message), std::move(answered)});
             return;
         }
         flush_releases(lock);
-        wire::Request request{++last_request_, std::nullopt, std::move(message)};
-        if (answered) {
-            posted_.emplace(request.request_id, std::move(answered));
-        }
-        [[maybe_unused]] const auto sent = send(lock, request, {});
+        post_now(lock, {std::move(message), std::move(answered)});
     } catch (const std::bad_alloc&) {
         // Nobody waits for it; what it would have tidied up ends with the connection.
     }
+}
+
+void Connection::post_now(Lock& held, Posted posted) {
+    wire::Request request{++last_request_, std::nullopt, std::move(posted.message)};
+    if (posted.answered) {
+        posted_.emplace(request.request_id, std::move(posted.answered));
+    }
+    [[maybe_unused]] const auto sent = send(held, request, {});
 }
 
 /// The daemon cuts the connection of who sends more.

@@ -171,8 +171,9 @@ class Connection final {
     /// Fails: whatever Error the daemon answers; ConnectionLost; Closed; Forked; Interrupted: the request is cancelled.
     [[nodiscard]] Result<Reply> call(wire::RequestMessage message, const CallOptions& options);
 
-    /// Sends a request whose reply nobody waits for. Never blocks; does nothing once the connection has ended. `answered` runs
-    /// on the thread that reads the reply, without a lock of the connection; not if none comes.
+    /// Sends a request whose reply nobody waits for. Never blocks; does nothing once the connection has ended, or while the daemon is
+    /// away: then what hangs on the connection is brought back without what this would have ended. While that is being done, it is sent
+    /// afterwards. `answered` runs on the thread that reads the reply, without a lock of the connection; not if none comes.
     void post(wire::RequestMessage message, std::function<void()> answered = {}) noexcept;
 
     /// A number for a lease, never given twice.
@@ -249,6 +250,10 @@ class Connection final {
         std::string bytes;
         std::vector<UniqueFd> fds;
     };
+    struct Posted {
+        wire::RequestMessage message;
+        std::function<void()> answered;
+    };
     using Lock = std::unique_lock<std::mutex>;
 
     Connection(const Address& address, const Greeting& greeting, UniqueFd socket, UniqueFd epoll, UniqueFd wake,
@@ -268,6 +273,7 @@ class Connection final {
     [[nodiscard]] Result<void> send_encoded(Lock& held, std::uint64_t request_id, std::span<const int> fds);
     [[nodiscard]] Result<void> check_size(std::size_t size) const;
     [[nodiscard]] std::size_t send_first(Lock& held, std::span<Call* const> calls);
+    void post_now(Lock& held, Posted posted);
     void flush(Lock& held);
     void flush_releases(Lock& held);
     void update_interest(Lock& held);
@@ -338,6 +344,7 @@ class Connection final {
         claimed_;  ///< of those requests, the claims: their answer may take as long as the resume window
     std::size_t unacked_leases_ = 0;                                   ///< of them, but for those that were claimed
     std::unordered_map<std::uint64_t, std::function<void()>> posted_;  ///< by request
+    std::vector<Posted> deferred_;                                     ///< to be posted once it is up again
     std::unordered_map<std::uint64_t, std::uint64_t> abandoned_;  ///< request -> lease to release should it be granted
     std::deque<Notice> notices_;
     std::condition_variable untold_;  ///< the teller sleeps in it

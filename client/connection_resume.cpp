@@ -78,9 +78,12 @@ void Connection::lose(Lock& lock, Error reason) {
     unacked_leases_ = 0;
     std::unordered_map<std::uint64_t, std::function<void()>> posted;
     posted.swap(posted_);
+    std::vector<Posted> deferred;
+    deferred.swap(deferred_);
     std::vector<Notice> notices;
     lock.unlock();
     posted.clear();  // what they keep alive goes without a lock
+    deferred.clear();
     if (sink_ != nullptr) {
         sink_->on_away(reason, notices);
     }
@@ -290,6 +293,9 @@ void Connection::resume(Lock& lock, Greeted greeted) {
     state_ = State::Up;
     if (log::is_enabled(log::Level::Info)) {
         log::write(log::Level::Info, "daemon_back", {{"same_life", is_same_life}, {"open_leases", open_leases_}});
+    }
+    for (Posted& posted : std::exchange(deferred_, {})) {
+        post_now(lock, std::move(posted));
     }
     wake_sleepers(lock);
     flush_releases(lock);

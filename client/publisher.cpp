@@ -216,9 +216,12 @@ Result<Connection::Call*> Publisher::Publishing::ask() {
     message.group = terms_.group;
     message.retain = terms_.retain;
     message.once = terms_.once;
+    message.linger_ms = terms_.linger_ms;
 
     published_.capsule = {connection_.uid(), *id};
     published_.access = access;
+    published_.once = terms_.once;
+    published_.lingering = terms_.linger_ms.has_value();
     for (std::size_t i = 0; i < view->buffers.size(); ++i) {
         published_.byte_size += view->buffers[i].byte_size;
     }
@@ -470,7 +473,8 @@ Result<Publisher::Published> Publisher::find(const wire::CapsuleId& capsule) {
                      known.retired,
                      wire::is_immutable(known.message.segments),
                      wire::is_unsealed(known.message.segments),
-                     known.terms.once};
+                     known.terms.once,
+                     known.terms.linger_ms.has_value()};
 }
 
 void Publisher::on_lease(const wire::LeaseEvent& event, std::vector<Notice>& notices) {
@@ -527,7 +531,12 @@ Result<void> Publisher::withdraw(Connection& connection, const wire::CapsuleId& 
     if (auto called = connection.call_many(std::span(&one, 1), Connection::OnRefusal::GoOn); !called) {
         return fail(std::move(called.error()));
     }
-    if (*call.result || (call.is_lost && is_own)) {
+    if (*call.result) {
+        return {};
+    }
+    if (call.is_lost && is_own) {
+        // In case that it is being offered again just now, as one that is there.
+        connection.post(wire::Withdraw{capsule});
         return {};
     }
     if (is_own && !call.was_sent) {
@@ -723,14 +732,20 @@ void Publisher::on_ended(const wire::Ended& event, std::uint64_t epoch, std::vec
     end(std::move(node.mapped()), event.reusable && is_ours_alone, notices);
 }
 
-void Publisher::on_connection_lost(std::vector<Notice>& notices) {
+void Publisher::on_connection_lost(std::vector<Notice>& notices) { end_all(false, notices); }
+
+void Publisher::on_cut_off(std::vector<Notice>& notices) { end_all(true, notices); }
+
+void Publisher::end_all(bool but_lingering, std::vector<Notice>& notices) {
     Capsules ended;
     {
         const std::lock_guard lock(mutex_);
         groups_.clear();
         for (auto next = capsules_.begin(); next != capsules_.end();) {
             const auto capsule = next++;
-            if (capsule->second.answered) {  // else its publish was not answered: the one who waits for it is told
+            const Capsule& known = capsule->second;
+            const bool lingers = but_lingering && known.terms.linger_ms && known.version != 0;
+            if (known.answered && !lingers) {  // else its publish was not answered: the one who waits for it is told
                 ended.insert(capsules_.extract(capsule));
             }
         }
@@ -741,11 +756,11 @@ void Publisher::on_connection_lost(std::vector<Notice>& notices) {
     }
 }
 
-std::vector<wire::CapsuleId> Publisher::attachable() {
+std::vector<wire::CapsuleId> Publisher::to_withdraw() {
     const std::lock_guard lock(mutex_);
     std::vector<wire::CapsuleId> ids;
     for (const auto& [id, capsule] : capsules_) {
-        if (!capsule.retired) {
+        if (!capsule.retired && !capsule.terms.linger_ms) {
             ids.push_back(capsule.id);
         }
     }

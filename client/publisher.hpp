@@ -32,6 +32,8 @@ struct PublishTerms {
     std::uint64_t group = 0;   ///< 0: none, it is there at once
     std::uint32_t retain = 1;  ///< versions of the name that stay attachable, this one included
     bool once = false;         ///< to be taken, by one
+    std::optional<std::uint64_t> linger_ms =
+        {};  ///< it outlives this client, by so many milliseconds at most; 0: without an end
     bool tell_opened = false;
     std::optional<std::uint64_t> timeout_ms = 0;  ///< for how long to wait while the daemon is away; absent: for ever
     HurrayEventFn on_event = nullptr;
@@ -59,6 +61,7 @@ class Publisher {
         bool immutable = false;  ///< nobody can change a byte of it any more
         bool unsealed = false;   ///< it lies in a dma-buf
         bool once = false;       ///< it is to be taken, or was
+        bool lingering = false;  ///< it outlives this client
     };
 
     /// Checks the descriptor against the allocation, and publishes. On success the memory belongs to the capsule.
@@ -108,12 +111,14 @@ class Publisher {
     /// `epoch` is the connection's on which it came.
     void on_ended(const wire::Ended& event, std::uint64_t epoch, std::vector<Notice>& notices);
     void on_window_closed(const wire::WindowClosed& event, std::vector<Notice>& notices);
-    /// Offers all that can be to another life of the daemon; what is refused has ended, and what was staged. Fails: as calls do.
+    /// Offers all that can be to the daemon of a new connection; what is refused has ended, and what was staged. Fails: as calls do.
     [[nodiscard]] Result<void> offer_again(Connection& connection, std::vector<Notice>& notices);
     void on_connection_lost(std::vector<Notice>& notices);
+    /// The daemon has ended this session: so have its capsules, but for those that linger, which can be offered again.
+    void on_cut_off(std::vector<Notice>& notices);
 
-    /// Those that have not been retired, as far as is known.
-    [[nodiscard]] std::vector<wire::CapsuleId> attachable();
+    /// Those that have not been retired, as far as is known, and end with this client.
+    [[nodiscard]] std::vector<wire::CapsuleId> to_withdraw();
     /// Withdraws a capsule of this user. One of this session's own is withdrawn while the daemon is away, too: it will be offered again as
     /// retired. Fails: what the daemon says; ConnectionLost.
     [[nodiscard]] Result<void> withdraw(Connection& connection, const wire::CapsuleId& capsule);
@@ -153,6 +158,7 @@ class Publisher {
     static void close(Capsule& capsule, const wire::LeaseId& lease, std::vector<Notice>& notices);
     static void close_all(Capsule& capsule, std::vector<Notice>& notices);
     void end_refused(const wire::Id16& id, std::vector<Notice>& notices);
+    void end_all(bool but_lingering, std::vector<Notice>& notices);
     void end(Capsule&& capsule, bool reusable, std::vector<Notice>& notices);
 
     const std::shared_ptr<SegmentPool> pool_;

@@ -63,7 +63,7 @@ void Session::close() {
         return;
     }
     connection_->close_calls();  // first, so that nothing is published or watched beside what follows
-    for (const wire::CapsuleId& capsule : publisher_.attachable()) {
+    for (const wire::CapsuleId& capsule : publisher_.to_withdraw()) {
         connection_->post(wire::Withdraw{capsule});
     }
     for (const std::uint64_t watch : watcher_.cancel_all()) {
@@ -141,17 +141,15 @@ void Session::on_away(const Error&, std::vector<Notice>& notices) {
 
 Result<void> Session::on_back(bool is_same_life, std::vector<Notice>& notices) {
     if (is_same_life) {
-        // This client was cut off: the daemon has ended all that hung on the connection before.
-        publisher_.on_connection_lost(notices);
+        // This client was cut off: the daemon has ended all that hung on the connection before, but for what lingers.
+        publisher_.on_cut_off(notices);
         leases_.all_lost();
         (void)connection_->take_releases();
-    } else {
-        if (auto claimed = claim_leases(); !claimed) {
-            return claimed;
-        }
-        if (auto offered = publisher_.offer_again(*connection_, notices); !offered) {
-            return offered;
-        }
+    } else if (auto claimed = claim_leases(); !claimed) {
+        return claimed;
+    }
+    if (auto offered = publisher_.offer_again(*connection_, notices); !offered) {
+        return offered;
     }
     if (auto watched = watcher_.watch_again(*connection_, notices); !watched) {
         return watched;

@@ -1,9 +1,11 @@
 #include "daemon/activation.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -20,10 +22,7 @@ namespace {
 using hurray::Errc;
 using hurray::UniqueFd;
 
-struct Handed {
-    UniqueFd fd;
-    std::string name;
-};
+using Handed = store::HandedOver;
 
 /// Everything that was handed over has an owner from here on, whatever it is.
 hurray::Result<std::vector<Handed>> take_all() {
@@ -84,13 +83,18 @@ std::string path_of(int socket) {
 
 }  // namespace
 
-hurray::Result<std::optional<ActivatedListener>> take_activated_listener() {
+hurray::Result<Activation> take_activation() {
     auto all = take_all();
     if (!all) {
         return tl::unexpected(all.error());
     }
+    Activation taken;
+    const auto stored = std::stable_partition(all->begin(), all->end(),
+                                              [](const Handed& each) { return !store::is_stored_name(each.name); });
+    std::move(stored, all->end(), std::back_inserter(taken.stored));
+    all->erase(stored, all->end());
     if (all->empty()) {
-        return std::nullopt;
+        return taken;
     }
     if (all->size() != 1) {
         std::string names;
@@ -115,7 +119,8 @@ hurray::Result<std::optional<ActivatedListener>> take_activated_listener() {
     if (flags < 0 || ::fcntl(listener.socket.get(), F_SETFL, flags | O_NONBLOCK) != 0) {
         return hurray::fail_os(Errc::Internal, errno, std::string("fcntl O_NONBLOCK: ") + std::strerror(errno));
     }
-    return std::optional(std::move(listener));
+    taken.listener = std::move(listener);
+    return taken;
 }
 
 }  // namespace hurrayd

@@ -47,6 +47,7 @@ struct Draft {
     log::Level log_level = log::Level::Info;
     std::uint64_t descriptors = 0;
     ServerLimits limits;
+    std::optional<std::uint64_t> store_max;
 };
 
 bool read_path(std::optional<std::string>& path, const Value& value) {
@@ -211,6 +212,11 @@ bool set_resume_window(Draft& draft, const Value& value) {
     return true;
 }
 
+bool set_store_max(Draft& draft, const Value& value) {
+    draft.store_max = read_count(value, 0);
+    return draft.store_max.has_value();
+}
+
 struct Key {
     std::string_view name;
     std::string_view default_text;
@@ -255,6 +261,9 @@ constexpr auto kKeys = std::to_array<Key>({
      "1 to 1000000000", set_quota<&Limits::reservations>},
     {"quota.user.descriptors", "0", "count", "most segments of a user that a descriptor is kept of; 0: no limit",
      "0 to 1000000000", set_optional_quota<&Limits::descriptors>},
+    {"quota.user.stored", "4096", "count",
+     "most descriptors of a user in the service manager's store, for what lingers over a restart; 0: no limit",
+     "0 to 1000000000", set_optional_quota<&Limits::stored>},
     {"quota.user.bytes", "0", "bytes", "most shared memory of a user, reserved or kept; 0: no limit",
      "0, or 4096 or more", set_byte_quota<&Limits::bytes>},
     {"quota.user.daemon_bytes", "1073741824", "bytes",
@@ -285,6 +294,11 @@ constexpr auto kKeys = std::to_array<Key>({
     {"resume.window", "30", "seconds",
      "for how long after a start clients bring back what the hurrayd before knew; 0: not at all", "0 to 3600",
      set_resume_window},
+    {"store.max", "$FDSTORE, else 0", "count",
+     "how many descriptors the service manager keeps for hurrayd: its FileDescriptorStoreMax=; up to 2: what lingers "
+     "ends "
+     "with hurrayd",
+     "0 to 1000000000", set_store_max},
 });
 
 std::string show(const Value& value) {
@@ -380,6 +394,17 @@ hurray::Result<void> read_file(Draft& draft, const std::string& file) {
     }
 }
 
+/// What the service manager says. Nonsense is none.
+std::optional<std::uint64_t> store_max_of(const Environment& environment) {
+    if (!environment.fd_store) {
+        return std::nullopt;
+    }
+    const std::string& text = *environment.fd_store;
+    std::uint64_t count = 0;
+    const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), count);
+    return failed == std::errc{} && end == text.data() + text.size() ? std::min(count, kMostOfAnything) : 0;
+}
+
 }  // namespace
 
 Environment Environment::current() {
@@ -392,6 +417,9 @@ Environment Environment::current() {
     }
     if (const char* socket = std::getenv("HURRAY_SOCKET"); socket != nullptr && *socket != '\0') {
         environment.socket = socket;
+    }
+    if (const char* count = std::getenv("FDSTORE"); count != nullptr && *count != '\0') {
+        environment.fd_store = count;
     }
     return environment;
 }
@@ -430,6 +458,9 @@ hurray::Result<Config> load_config(const CommandLine& line, const Environment& e
     config.log_level = draft.log_level;
     config.descriptors = draft.descriptors;
     config.limits = draft.limits;
+    // No more than the service manager says, if it says anything.
+    const auto said = store_max_of(environment);
+    config.store_max = std::min(draft.store_max.value_or(said.value_or(0)), said.value_or(kMostOfAnything));
     if (draft.path) {
         config.socket.path = *draft.path;
     } else if (environment.is_system) {

@@ -20,6 +20,8 @@ struct Config {
     /// Most descriptors to have open; 0: as many as the system lets us.
     std::uint64_t descriptors = 0;
     ServerLimits limits;
+    /// Descriptors that the service manager keeps for this daemon; 0: none.
+    std::uint64_t store_max = 0;
 };
 
 inline constexpr const char* kDefaultConfigFile = "/etc/hurray/hurrayd.toml";
@@ -29,6 +31,7 @@ struct Environment {
     bool is_system = false;  ///< run by root or by the user hurray
     std::optional<std::string> runtime_dir;
     std::optional<std::string> socket;
+    std::optional<std::string> fd_store = {};  ///< how many descriptors the service manager keeps, as it says
 
     [[nodiscard]] static Environment current();
 };

@@ -28,8 +28,11 @@ std::uint64_t open_descriptors() {
 
 }  // namespace
 
-DescriptorBudget::DescriptorBudget(const SegmentTable& segments, const Closer& closer)
-    : segments_(segments), closer_(closer), limit_(descriptor_limit()), own_(open_descriptors() + kPassing) {}
+DescriptorBudget::DescriptorBudget(const SegmentTable& segments, const Closer& closer, std::uint64_t to_be_segments)
+    : segments_(segments),
+      closer_(closer),
+      limit_(descriptor_limit()),
+      own_(open_descriptors() + kPassing - to_be_segments) {}
 
 hurray::Error DescriptorBudget::packet_refusal(std::uint32_t user) const {
     hurray::Error error{hurray::Errc::Limit, {}};

@@ -28,8 +28,8 @@ class DescriptorBudget {
     /// Of one user, being closed. Beyond it none are received from that user. (One burst may bring more.)
     static constexpr std::uint64_t kMostUnclosed = 1024;
 
-    /// Takes the process's limit, and what is open now for its own.
-    DescriptorBudget(const SegmentTable& segments, const Closer& closer);
+    /// Takes the process's limit, and what is open now for its own; but for `to_be_segments`, which go to the table of segments later.
+    DescriptorBudget(const SegmentTable& segments, const Closer& closer, std::uint64_t to_be_segments = 0);
 
     void client_came() noexcept { ++clients_; }
     void client_left() noexcept { --clients_; }

@@ -5,9 +5,10 @@
 #include <variant>
 #include <vector>
 
-#include "daemon/descriptor_check.hpp"
+#include <boost/container/small_vector.hpp>
+
+#include "daemon/publication_check.hpp"
 #include "daemon/version.hpp"
-#include "proto/wire/segment_check.hpp"
 
 namespace hurrayd {
 namespace {
@@ -90,7 +91,7 @@ hurray::Result<void> Dispatcher::handle(Peer& peer, std::span<const std::byte> p
         void operator()(const wire::Withdraw& withdraw) const {
             self.registry_.withdraw(peer.number, id, withdraw, out);
         }
-        void operator()(const wire::List& list) const { self.registry_.list(peer.number, id, list, out); }
+        void operator()(const wire::List& list) const { self.registry_.list(peer.number, id, list, now_ms, out); }
         void operator()(const wire::Watch& watch) const { self.registry_.watch(peer.number, id, watch, out); }
         void operator()(const wire::Unwatch& unwatch) const { self.registry_.unwatch(peer.number, id, unwatch, out); }
         void operator()(const wire::Group& group) const { self.registry_.group(peer.number, id, group, out); }
@@ -107,7 +108,7 @@ hurray::Result<void> Dispatcher::handle(Peer& peer, std::span<const std::byte> p
         void operator()(const wire::Drop& drop) const { Dispatcher::drop(peer, id, drop, out); }
         void operator()(const wire::Confirm& confirm) const { self.registry_.confirm(peer.number, id, confirm, out); }
         void operator()(const wire::Claims& claims) const { self.registry_.claim(peer.number, id, claims, out); }
-        void operator()(const wire::ResumeDone&) const { out.send(peer.number, id, wire::Done{}); }
+        void operator()(const wire::ResumeDone&) const { self.registry_.resume_done(peer.number, id, out); }
     };
     std::visit(Visitor{*this, peer, id, request, received, now_ms, out}, request.message);
     return {};
@@ -160,36 +161,23 @@ void Dispatcher::drop(const Peer& peer, std::uint64_t request_id, const wire::Dr
 
 void Dispatcher::publish(const Peer& peer, std::uint64_t request_id, wire::Publish& publish, wire::Received& received,
                          Outbox& out) {
-    const auto refuse = [&](Error error) { out.send(peer.number, request_id, std::move(error)); };
-
-    const auto buffers = check_descriptor(publish.descriptor, "publish.descriptor");
-    if (!buffers) {
-        return refuse(buffers.error());
-    }
-    if (const auto placed = wire::check_placements(publish.segments, publish.placements, *buffers, "publish");
-        !placed) {
-        return refuse(placed.error());
-    }
     // The codec has seen to it that as many descriptors came as segments carry.
+    boost::container::small_vector<int, 8> fds;
+    for (const hurray::UniqueFd& fd : received.fds) {
+        fds.push_back(fd.get());
+    }
+    auto checked = check_publish(publish, {fds.data(), fds.size()});
+    if (!checked) {
+        out.send(peer.number, request_id, std::move(checked.error()));
+        return;
+    }
     Publication publication;
+    publication.buffer_bytes = checked->buffer_bytes;
     publication.brought.resize(publish.segments.size());
-    for (std::size_t i = 0, next_fd = 0; i < publish.segments.size(); ++i) {
-        if (!publish.segments[i].carries_fd) {
-            continue;
-        }
-        const auto checked =
-            wire::check_segment(received.fds[next_fd++].get(), publish.segments[i], {"publish.segments", i});
-        if (!checked) {
-            return refuse(checked.error());
-        }
-        publication.brought[i].file = *checked;
-    }
-    for (const wire::BufferExtent& buffer : *buffers) {
-        publication.buffer_bytes += buffer.byte_size;  // each fits its segment, and they don't overlap: nothing wraps
-    }
     for (std::size_t i = 0, next_fd = 0; i < publish.segments.size(); ++i) {
         if (publish.segments[i].carries_fd) {
             publication.brought[i].number = segments_.add(std::move(received.fds[next_fd++]), publish.segments[i].size);
+            publication.brought[i].file = checked->files[i];
         }
     }
     publication.request = std::move(publish);

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <sys/resource.h>
 #include <unistd.h>
@@ -20,6 +21,7 @@
 #include "daemon/log.hpp"
 #include "daemon/metrics.hpp"
 #include "daemon/metrics_server.hpp"
+#include "daemon/notify_socket.hpp"
 #include "daemon/server.hpp"
 #include "daemon/service_manager.hpp"
 #include "daemon/signals.hpp"
@@ -41,6 +43,25 @@ void raise_descriptor_limit(std::uint64_t cap) {
     (void)::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+/// Where what lingers is kept, if there is such a place: a service manager that keeps up to `store_max` descriptors.
+std::optional<hurrayd::Keeping> keep_with(const hurrayd::NotifySocket& manager, std::uint64_t store_max,
+                                          std::vector<hurrayd::store::HandedOver> from_before,
+                                          hurrayd::ServerLimits& limits) {
+    namespace log = hurrayd::log;
+    constexpr std::uint64_t kOwn = hurrayd::store::Keeper::kOwnEntries;
+    if (manager.is_there() && store_max > kOwn) {
+        limits.quotas.all_stored = store_max - kOwn;
+        return hurrayd::Keeping{manager, std::move(from_before)};
+    }
+    if (!from_before.empty()) {
+        log::warning("store_unused",
+                     {{"store.max", store_max},
+                      {"entries", from_before.size()},
+                      {"effect", "what a hurrayd before has kept is gone, and nothing outlives this one"}});
+    }
+    return std::nullopt;
+}
+
 int serve(const hurrayd::Config& config) {
     namespace log = hurrayd::log;
     log::set_level(config.log_level);
@@ -49,19 +70,24 @@ int serve(const hurrayd::Config& config) {
     raise_descriptor_limit(config.descriptors);
     std::signal(SIGPIPE, SIG_IGN);  // whoever reads our log may leave before us
 
-    auto handed_over = hurrayd::take_activated_listener();
-    if (!handed_over) {
-        log::error("start_failed", {{"reason", handed_over.error().message}});
+    auto activation = hurrayd::take_activation();
+    if (!activation) {
+        log::error("start_failed", {{"reason", activation.error().message}});
         return kExitRefused;
     }
-    const std::string path = *handed_over ? (*handed_over)->path : config.socket.path;
+    std::optional<hurrayd::ActivatedListener> handed_over = std::move(activation->listener);
+    const std::string path = handed_over ? handed_over->path : config.socket.path;
     if (path != config.socket.path) {
         log::warning("socket_path_unused", {{"configured", config.socket.path}, {"serving", path}});
     }
 
     hurrayd::asio::io_context io(1);  // one thread: Asio need not lock
-    auto server = *handed_over ? hurrayd::Server::adopt(io, std::move((*handed_over)->socket), config.limits)
-                               : hurrayd::Server::open(io, config.socket, config.limits);
+    const hurrayd::NotifySocket notify;
+    hurrayd::ServerLimits limits = config.limits;
+    std::optional<hurrayd::Keeping> keeping =
+        keep_with(notify, config.store_max, std::move(activation->stored), limits);
+    auto server = handed_over ? hurrayd::Server::adopt(io, std::move(handed_over->socket), limits, std::move(keeping))
+                              : hurrayd::Server::open(io, config.socket, limits, std::move(keeping));
     if (!server) {
         log::error("start_failed", {{"reason", server.error().message}});
         return kExitRefused;
@@ -80,7 +106,7 @@ int serve(const hurrayd::Config& config) {
             log::warning("no_metrics", {{"reason", opened.error().message}});
         }
     }
-    hurrayd::ServiceManager manager(io, [&server] { return hurrayd::status_line((*server)->held()); });
+    hurrayd::ServiceManager manager(io, notify, [&server] { return hurrayd::status_line((*server)->held()); });
     auto signals = hurrayd::Signals::wait(io, [&server, &metrics, &manager](int signal) {
         log::info("stopping", {{"signal", signal}});
         manager.stopping();
@@ -95,7 +121,7 @@ int serve(const hurrayd::Config& config) {
     }
     (*server)->on_step([&manager] { manager.touch(); });
     log::info("serving", {{"socket", path},
-                          {"made_by", *handed_over ? "service manager" : "hurrayd"},
+                          {"made_by", handed_over ? "service manager" : "hurrayd"},
                           {"metrics", metrics ? config.metrics.path : ""},
                           {"version", hurrayd::kVersion}});
     manager.ready();
@@ -132,7 +158,8 @@ int main(int argc, char** argv) {
             hurrayd::describe_keys() +
             "\nEnvironment: HURRAY_SOCKET (over the file). From a service manager: LISTEN_FDS, LISTEN_PID (a socket\n"
             "that listens already, in place of the configured one), NOTIFY_SOCKET (told when clients are served,\n"
-            "and of what is held), WATCHDOG_USEC (how often a sign of life is due).\n"
+            "and of what is held), WATCHDOG_USEC (how often a sign of life is due), FDSTORE (how many descriptors it\n"
+            "keeps, see store.max), LISTEN_FDNAMES.\n"
             "Signals: SIGTERM and SIGINT end it cleanly.\n"
             "Exit codes: 0 ended by a signal, 1 can't serve, 2 wrong usage or configuration.");
         try {

@@ -20,15 +20,14 @@ using enum Exposition::Type;
 constexpr std::array kExpectedErrors = {Errc::NotFound,        Errc::AlreadyExists, Errc::TimedOut, Errc::NotPermitted,
                                         Errc::OverQuota,       Errc::Limit,         Errc::Protocol, Errc::Unsupported,
                                         Errc::InvalidArgument, Errc::Closed};
-constexpr auto kExpectedLimits =
-    std::to_array<std::string_view>({"limits.descriptors",  "quota.user.clients",        "quota.user.capsules",
-                                     "quota.user.names",    "quota.user.leases",         "quota.user.waiting",
-                                     "quota.user.watches",  "quota.user.reservations",   "quota.user.descriptors",
-                                     "quota.user.bytes",    "quota.user.daemon_bytes",   "quota.client.capsules",
-                                     "quota.client.leases", "quota.client.waiting",      "quota.client.watches",
-                                     "quota.client.bytes",  "quota.client.daemon_bytes", "quota.bytes",
-                                     "packet_bytes",        "descriptor_bytes",          "group_members",
-                                     "open_groups",         "retained_versions"});
+constexpr auto kExpectedLimits = std::to_array<std::string_view>(
+    {"limits.descriptors",     "quota.user.clients",        "quota.user.capsules",  "quota.user.names",
+     "quota.user.leases",      "quota.user.waiting",        "quota.user.watches",   "quota.user.reservations",
+     "quota.user.descriptors", "quota.user.stored",         "quota.user.bytes",     "quota.user.daemon_bytes",
+     "quota.client.capsules",  "quota.client.leases",       "quota.client.waiting", "quota.client.watches",
+     "quota.client.bytes",     "quota.client.daemon_bytes", "quota.bytes",          "store.max",
+     "packet_bytes",           "descriptor_bytes",          "group_members",        "open_groups",
+     "retained_versions"});
 
 void append_number(std::string& text, auto number) {
     std::array<char, 32> digits{};
@@ -121,6 +120,8 @@ std::string expose(const Metrics& metrics) {
     one("hurray_leases", Gauge, "Leases that are open.", totals.leases);
     one("hurray_waiting_attaches", Gauge, "Attaches that wait for a capsule to come.", totals.waiting);
     one("hurray_watches", Gauge, "Watches of names.", totals.watches);
+    one("hurray_stored_descriptors", Gauge, "File descriptors in the service manager's store, of what lingers.",
+        totals.stored);
     one("hurray_segment_descriptors", Gauge, "File descriptors of segments that are kept for producers and capsules.",
         totals.descriptors);
     one("hurray_kept_bytes", Gauge, "Memory that hurrayd spends on clients and all that it keeps for them.",

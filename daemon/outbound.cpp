@@ -71,6 +71,10 @@ bool Outbound::idle(SessionNumber session) const noexcept {
     return found != peers_.end() && found->second.queue.empty() && found->second.aside.empty();
 }
 
+std::optional<bool> Outbound::has_sent_all(SessionNumber session) const noexcept {
+    return has_peer(session) ? std::optional(idle(session)) : std::nullopt;
+}
+
 Outbound::Queued Outbound::queued() const noexcept {
     Queued sum;
     for (const auto& [number, peer] : peers_) {

@@ -114,6 +114,8 @@ class Outbound {
     void cut_stalled(std::chrono::steady_clock::time_point now);
     [[nodiscard]] bool has_owing() const noexcept { return !owing_.empty() || crowded_; }
 
+    /// Whether all that was written to it is in its socket; nothing if it is gone or broken, so that it never may be.
+    [[nodiscard]] std::optional<bool> has_sent_all(SessionNumber session) const noexcept;
     /// Whether nothing is queued for it.
     [[nodiscard]] bool idle(SessionNumber session) const noexcept;
 

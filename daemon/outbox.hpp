@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "daemon/store/keeping.hpp"
 #include "daemon/types.hpp"
 #include "proto/wire/messages.hpp"
 
@@ -27,7 +28,16 @@ struct Outgoing {
 /// Packets that carry segments carry the descriptors of those with `carries_fd`, all of them as far as the registry is concerned:
 /// Outbound leaves out what the session has. Their numbers are SegmentNumbers.
 struct Outbox {
+    /// What is to be kept over the daemon's death before any of these packets is sent.
+    std::vector<keep::Step> kept;
     std::vector<Outgoing> packets;
+    /// To whom the answer to the publish of what was put into the store goes. Once that is sent, the registry is to hear of it
+    /// (note_answered).
+    struct Answering {
+        SessionNumber publisher;
+        hurray::wire::CapsuleId capsule;
+    };
+    std::vector<Answering> answering;
     /// Segments that no capsule uses any more. To be let go after the packets were sent or queued.
     std::vector<SegmentNumber> dropped;
     /// A segment that a session which keeps them says it unmaps: packets from index `from` on bring it its descriptor again.
@@ -53,7 +63,9 @@ struct Outbox {
         packets.push_back({to, {request_id, std::move(message)}, packets.size(), other});
     }
     void clear() noexcept {
+        kept.clear();
         packets.clear();
+        answering.clear();
         dropped.clear();
         forgotten.clear();
     }

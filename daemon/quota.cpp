@@ -14,6 +14,7 @@ struct Words {
 };
 
 constexpr std::string_view kShared = "bytes of shared memory";
+constexpr std::string_view kStored = "descriptors in the service manager's store";
 constexpr std::string_view kDaemon = "bytes of hurrayd's own memory";
 
 constexpr std::array<Words, kQuotas> kWords = {{
@@ -25,6 +26,7 @@ constexpr std::array<Words, kQuotas> kWords = {{
     {"quota.user.watches", "watches"},
     {"quota.user.reservations", "segments that are reserved and not published"},
     {"quota.user.descriptors", "segments that hurrayd keeps a descriptor of"},
+    {"quota.user.stored", kStored},
     {"quota.user.bytes", kShared},
     {"quota.user.daemon_bytes", kDaemon},
     {"quota.client.capsules", "capsules", Whose::Client},
@@ -34,6 +36,7 @@ constexpr std::array<Words, kQuotas> kWords = {{
     {"quota.client.bytes", kShared, Whose::Client},
     {"quota.client.daemon_bytes", kDaemon, Whose::Client},
     {"quota.bytes", kShared, Whose::Everybody},
+    {"store.max", kStored, Whose::Everybody},
 }};
 
 std::string has(Whose whose, std::uint32_t uid) {
@@ -51,11 +54,25 @@ std::string has(Whose whose, std::uint32_t uid) {
 }  // namespace
 
 Quotas::Quotas(const Limits& limits) noexcept
-    : limits_{limits.clients,        limits.capsules,       limits.names,           limits.leases,
-              limits.waiting,        limits.watches,        limits.reservations,    limits.descriptors,
-              limits.bytes,          limits.daemon_bytes,   limits.client_capsules, limits.client_leases,
-              limits.client_waiting, limits.client_watches, limits.client_bytes,    limits.client_daemon_bytes,
-              limits.all_bytes} {}
+    : limits_{limits.clients,
+              limits.capsules,
+              limits.names,
+              limits.leases,
+              limits.waiting,
+              limits.watches,
+              limits.reservations,
+              limits.descriptors,
+              limits.stored,
+              limits.bytes,
+              limits.daemon_bytes,
+              limits.client_capsules,
+              limits.client_leases,
+              limits.client_waiting,
+              limits.client_watches,
+              limits.client_bytes,
+              limits.client_daemon_bytes,
+              limits.all_bytes,
+              limits.all_stored} {}
 
 std::string_view name_of(Quota quota) noexcept { return kWords[static_cast<std::size_t>(quota)].name; }
 

@@ -19,6 +19,7 @@ enum class Quota : std::uint8_t {
     Watches,
     Reservations,    ///< segments announced and not published yet
     Descriptors,     ///< of segments that are kept
+    Stored,          ///< descriptors in the service manager's store
     Bytes,           ///< of shared memory, kept and reserved
     DaemonBytes,     ///< what keeping all this costs hurrayd
     ClientCapsules,  ///< published by one connection, and so on
@@ -27,9 +28,10 @@ enum class Quota : std::uint8_t {
     ClientWatches,
     ClientBytes,
     ClientDaemonBytes,
-    AllBytes,  ///< shared memory of all users together
+    AllBytes,   ///< shared memory of all users together
+    AllStored,  ///< likewise
 };
-inline constexpr std::size_t kQuotas = 17;
+inline constexpr std::size_t kQuotas = 19;
 
 /// As configuration, errors and metrics call it: "quota.user.clients".
 [[nodiscard]] std::string_view name_of(Quota quota) noexcept;
@@ -47,6 +49,7 @@ class Quotas {
         std::uint64_t watches = 4096;
         std::uint64_t reservations = 16384;
         std::uint64_t descriptors = 0;
+        std::uint64_t stored = 4096;
         std::uint64_t bytes = 0;
         std::uint64_t daemon_bytes = std::uint64_t{1} << 30;
         std::uint64_t client_capsules = 0;
@@ -56,6 +59,7 @@ class Quotas {
         std::uint64_t client_bytes = 0;
         std::uint64_t client_daemon_bytes = 0;
         std::uint64_t all_bytes = 0;
+        std::uint64_t all_stored = 0;
     };
     explicit Quotas(const Limits& limits) noexcept;
 

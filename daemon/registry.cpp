@@ -33,8 +33,8 @@ constexpr std::size_t kMaxKeptBack = 1024;
 constexpr std::size_t kEndingPiece = 256;
 /// What watchers are told at a time after a commit: each may be a packet, as above.
 constexpr std::size_t kAnnouncementPiece = 256;
-/// Users that fit a StatusReply beside what is being written and who holds most (24,000 bytes): 14 uses of up to 36 bytes each.
-constexpr std::size_t kStatusUsers = 80;
+/// Users that fit a StatusReply beside what is being written and who holds most (24,000 bytes): 15 uses of up to 36 bytes each.
+constexpr std::size_t kStatusUsers = 75;
 
 Error refusal(Errc code, std::string field, std::string message) {
     return {code, std::move(message), std::move(field)};
@@ -73,33 +73,6 @@ bool decode_cursor(std::string_view cursor, std::string_view& name, std::uint64_
     }
     name = cursor.substr(8);
     return true;
-}
-
-/// Tells a publish from another one. Of all that it says, but for who took what it offers again: that may have changed since.
-std::uint64_t digest_of(const wire::Publish& publish) {
-    std::string said;
-    const auto number = [&](std::uint64_t value) { said.append(reinterpret_cast<const char*>(&value), sizeof value); };
-    number(publish.name.size());
-    said += publish.name;
-    number(publish.descriptor.size());
-    said += publish.descriptor;
-    number(publish.segments.size());
-    for (const wire::Segment& segment : publish.segments) {
-        number(segment.number);
-        number(static_cast<std::uint64_t>(segment.memory) << 1U | (segment.carries_fd ? 1U : 0U));
-        number(segment.size);
-        number(segment.reservation);
-    }
-    for (const wire::Placement& placement : publish.placements) {
-        number(placement.segment);
-        number(placement.offset);
-    }
-    number(publish.access ? std::uint64_t{publish.access->gid} << 32U | publish.access->mode : UINT64_MAX);
-    number(publish.group);
-    number(publish.version);
-    number(publish.retain);
-    number((publish.once ? 1U : 0U) | (publish.retired ? 2U : 0U));
-    return keyed_hash(said);
 }
 
 }  // namespace
@@ -187,6 +160,8 @@ hurray::Result<void> Registry::open_session(SessionNumber number, const Identity
     std::sort(groups.begin(), groups.end());
     groups.erase(std::unique(groups.begin(), groups.end()), groups.end());
     opened.shown_hash = session_hash(identity.session);
+    opened.is_resuming = identity.resumes && is_window_open();
+    resuming_ += opened.is_resuming ? 1 : 0;
     session_ids_.emplace(key, &opened);
     sessions_of_[identity.uid].push_back(opened);
     ++count(identity.uid).clients;
@@ -195,15 +170,18 @@ hurray::Result<void> Registry::open_session(SessionNumber number, const Identity
     return {};
 }
 
-void Registry::end_session(SessionNumber number, Outbox& out) {
+void Registry::end_session(SessionNumber number, std::uint64_t now_ms, Outbox& out) {
     Session& ended = session(number);
     ended.is_ending = true;
+    ended.ended_ms = now_ms;
     while (!ended.waiting_order.empty()) {
         remove_waiter(ended.waiting_order.front());
     }
     while (!ended.reservations.empty()) {  // at once: others may be refused for want of that room
         end_reservation(ended, ended.reservations.begin());
     }
+    resuming_ -= std::exchange(ended.is_resuming, false) ? 1 : 0;
+    drop_pending(ended, out);
     --count(ended.identity.uid).clients;
     note_queued(number, 0);
     ended.in_user.unlink();
@@ -279,6 +257,14 @@ bool Registry::continue_ending(Session& ended, std::size_t& budget, Outbox& out)
     }
     for (; !ended.capsules.empty(); --budget) {
         Capsule& capsule = ended.capsules.front();
+        if (capsule.lingering) {
+            if (budget == 0) {
+                return false;
+            }
+            ended.capsules.pop_front();
+            leave_lingering(capsule, ended.ended_ms, out);
+            continue;
+        }
         for (; budget != 0 && !capsule.leases.empty(); --budget) {
             Session& holder = *capsule.leases.front().holder;
             capsule.leases.pop_front();
@@ -293,7 +279,7 @@ bool Registry::continue_ending(Session& ended, std::size_t& budget, Outbox& out)
         ended.capsules.pop_front();
         capsule.producer = nullptr;
         if (!capsule.retired) {
-            retire(capsule);
+            retire(capsule, out);
             refuse_waiters(capsule, out);
             announce(What::ProducerLost, capsule);
         }
@@ -323,9 +309,7 @@ Registry::Session* Registry::live_producer(const Capsule& capsule) noexcept {
     return capsule.producer != nullptr && !capsule.producer->is_ending ? capsule.producer : nullptr;
 }
 
-bool Registry::is_attachable(const Capsule& capsule) noexcept {
-    return capsule.is_live() && live_producer(capsule) != nullptr;
-}
+bool Registry::is_attachable(const Capsule& capsule) noexcept { return capsule.is_live() && is_kept(capsule); }
 
 // ---- Publish --------------------------------------------------------------------------------------------------------
 
@@ -381,6 +365,34 @@ void Registry::refuse_publish(const Session& producer, std::uint64_t request_id,
     out.send(producer.number, request_id, std::move(error));
 }
 
+/// Tells a publish from another one. Of all that it says, but for who took what it offers again: that may have changed since.
+std::uint64_t Registry::digest_of(const wire::Publish& publish) {
+    std::string said;
+    const auto number = [&](std::uint64_t value) { said.append(reinterpret_cast<const char*>(&value), sizeof value); };
+    number(publish.name.size());
+    said += publish.name;
+    number(publish.descriptor.size());
+    said += publish.descriptor;
+    number(publish.segments.size());
+    for (const wire::Segment& segment : publish.segments) {
+        number(segment.number);
+        number(static_cast<std::uint64_t>(segment.memory) << 1U | (segment.carries_fd ? 1U : 0U));
+        number(segment.size);
+        number(segment.reservation);
+    }
+    for (const wire::Placement& placement : publish.placements) {
+        number(placement.segment);
+        number(placement.offset);
+    }
+    number(publish.access ? std::uint64_t{publish.access->gid} << 32U | publish.access->mode : UINT64_MAX);
+    number(publish.group);
+    number(publish.version);
+    number(publish.retain);
+    number((publish.once ? 1U : 0U) | (publish.retired ? 2U : 0U) | (publish.linger_ms ? 4U : 0U));
+    number(publish.linger_ms.value_or(0));
+    return keyed_hash(said);
+}
+
 /// Whether it is what made `capsule`, said once more by the same session.
 bool Registry::is_repeated(const Session& producer, const wire::Publish& publish, const Capsule& capsule) {
     return capsule.producer == &producer && capsule.digest == digest_of(publish);
@@ -396,12 +408,25 @@ void Registry::publish(SessionNumber from, std::uint64_t request_id, Publication
     const auto refuse = [&](Error error) { refuse_publish(producer, request_id, publication, std::move(error), out); };
 
     if (const auto known = capsules_.find(id); known != capsules_.end()) {
+        if (is_adoptable(known->second)) {
+            adopt(producer, request_id, std::move(publication), known->second, out);
+            return;
+        }
         if (!is_repeated(producer, publication.request, known->second)) {
             refuse(refusal(Errc::AlreadyExists, "publish.capsule", "a capsule with this id was published before"));
             return;
         }
         drop_brought(publication, out);
         out.send(from, request_id, wire::PublishReply{known->second.version});
+        await_answer(producer, known->second, out);
+        return;
+    }
+    if (left_.contains(id)) {
+        answer_left(producer, request_id, std::move(publication), out);
+        return;
+    }
+    if (publication.request.group == 0 && foreign_before(producer, publication.request.name) != nullptr) {
+        wait_for_window(producer, request_id, std::move(publication), out);
         return;
     }
     Group* group = nullptr;
@@ -412,6 +437,10 @@ void Registry::publish(SessionNumber from, std::uint64_t request_id, Publication
             return;
         }
         group = *joined;
+    }
+    if (auto checked = check_name_of_before(producer, publication.request.name, 0); !checked) {
+        refuse(std::move(checked.error()));
+        return;
     }
     if (auto checked = check_name(producer, publication.request.name); !checked) {
         refuse(std::move(checked.error()));
@@ -434,10 +463,17 @@ void Registry::publish(SessionNumber from, std::uint64_t request_id, Publication
         refuse(std::move(checked.error()));
         return;
     }
+    if (auto admitted = admit_store(producer, publication); !admitted) {
+        refuse(std::move(admitted.error()));
+        return;
+    }
 
     // From here on nothing is refused.
     std::size_t events = 0;
     Capsule& capsule = add(producer, publication, *access, out);
+    if (keeps_ && capsule.lingering) {
+        charge_store(capsule);
+    }
     if (group != nullptr) {
         stage(capsule, *group, publication.request.name);
         out.send(from, request_id, wire::PublishReply{0});
@@ -446,6 +482,7 @@ void Registry::publish(SessionNumber from, std::uint64_t request_id, Publication
         const std::size_t first = out.packets.size();
         events = make_visible(capsule, publication.request.name, out);
         out.send_after(first, from, request_id, wire::PublishReply{capsule.version});
+        await_answer(producer, capsule, out);
         serve_waiters(capsule, out);
     }
     tell_watchers(std::min(std::max<std::size_t>(events, 2), kAnnouncementPiece), out);
@@ -465,6 +502,10 @@ Registry::Capsule& Registry::add(Session& producer, const Publication& publicati
     capsule.content = {publish.descriptor, take_segments(producer, publication, access, out), publish.placements};
     capsule.retain = publish.retain;
     capsule.once = publish.once;
+    if (publish.linger_ms) {
+        capsule.lingering = std::make_unique<Lingering>();
+        capsule.lingering->linger_ms = *publish.linger_ms;
+    }
     if (publish.taken_by.lease != 0) {
         capsule.taken_by = std::make_unique<const wire::LeaseId>(publish.taken_by);
     }
@@ -485,13 +526,17 @@ std::size_t Registry::make_visible(Capsule& capsule, const std::string& name, Ou
 void Registry::put_on_shelf(Capsule& capsule, const std::string& text, std::uint64_t version) {
     const auto [name, fresh] = names_.try_emplace(text);
     if (fresh) {
-        name->second.owner = capsule.id.uid;
+        const auto before = names_of_before_.find(name->first);
+        const bool is_of_before = is_window_open() && before != names_of_before_.end() && !name->first.empty();
+        name->second.owner = is_of_before ? before->second.noted.owner : capsule.id.uid;
+        name->second.is_of_before = is_of_before;
         name->second.once = capsule.once;
         if (!name->first.empty()) {
             ++count(name->second.owner).names;
             charge(nullptr, name->second.owner, cost_of_name(name->first));
         }
     }
+    note_back(name->first);
     capsule.name = name;
     capsule.version = version;
     ++history_.published;
@@ -504,10 +549,12 @@ void Registry::put_on_shelf(Capsule& capsule, const std::string& text, std::uint
 std::size_t Registry::make_live(Capsule& capsule, Outbox& out) {
     Name& name = capsule.name->second;
     add_live(capsule);
+    store(capsule, out);  // new_before_old
     std::size_t events = 1;
     if (!capsule.once && !capsule.name->first.empty()) {
         events += retire_surplus(name, out);
     }
+    note_name(capsule, out);
     announce(What::Published, capsule);
     return events;
 }
@@ -518,7 +565,7 @@ std::size_t Registry::retire_surplus(Name& name, Outbox& out) {
     std::size_t retired = 0;
     for (; name.live_size > retain; ++retired) {
         Capsule& old = static_cast<Capsule&>(*name.live.begin());
-        retire(old);
+        retire(old, out);
         announce(What::Retired, old);
         if (Session* told = live_producer(old)) {
             out.send(told->number, 0, wire::Retired{old.id});
@@ -528,8 +575,10 @@ std::size_t Registry::retire_surplus(Name& name, Outbox& out) {
     return retired;
 }
 
-void Registry::retire(Capsule& capsule) {
+void Registry::retire(Capsule& capsule, Outbox& out) {
     capsule.retired = true;
+    stop_expiry(capsule);
+    unstore(capsule, out);
     if (capsule.is_live()) {
         remove_live(capsule);
     }
@@ -566,6 +615,10 @@ void Registry::end(Capsule& capsule, Outbox& out) {
     if (Session* told = live_producer(capsule)) {
         out.send(told->number, 0, wire::Ended{capsule.id, is_reusable(capsule)});
     }
+    unstore(capsule, out);  // of one that was staged: else it has been retired
+    if (!is_window_open()) {
+        drop_taken(capsule.id, out);
+    }
     for (Segment* segment : capsule.content.segments()) {
         --segment->capsules;
         drop_if_unused(*segment, out);
@@ -592,6 +645,9 @@ void Registry::end(Capsule& capsule, Outbox& out) {
         if (!name->first.empty()) {
             --count(owner).names;
             discharge(nullptr, owner, cost_of_name(name->first));
+        }
+        if (keeps_) {
+            out.kept.emplace_back(keep::NameEnded{name->first});
         }
         names_.erase(name);
         forget_if_zero(owner);
@@ -658,7 +714,7 @@ Registry::Found Registry::find(const Session& viewer, const wire::Attach& attach
         if (is_here && !(attach.take && is_held_back(*candidate))) {
             return {State::Here, candidate};
         }
-        if (id != nullptr && !(attach.take && !candidate->retired && live_producer(*candidate) != nullptr)) {
+        if (id != nullptr && !(attach.take && !candidate->retired && is_kept(*candidate))) {
             // An id has one version for ever: what is not right now never will be, but for what may be put back.
             return {State::Never, nullptr};
         }
@@ -767,7 +823,7 @@ Registry::Lease& Registry::book_lease(Session& consumer, std::uint64_t number, C
     lease.holder = &consumer;
     lease.capsule = &capsule;
     consumer.lease_order.push_back(lease);
-    if (capsule.producer != nullptr) {
+    if (capsule.producer != nullptr || capsule.lingering) {
         capsule.leases.push_back(lease);
     }
     ++capsule.open_leases;
@@ -784,9 +840,11 @@ void Registry::grant(Session& consumer, std::uint64_t request_id, std::uint64_t 
         mark_granted(lease, request_id);
     }
     const std::size_t opened = out.packets.size();
-    out.send(
-        capsule.producer->number, 0,
-        wire::LeaseEvent{capsule.id, lease_id(consumer, number), wire::LeaseEvent::What::Opened, capsule.open_leases});
+    if (const Session* told = live_producer(capsule)) {
+        out.send(told->number, 0,
+                 wire::LeaseEvent{capsule.id, lease_id(consumer, number), wire::LeaseEvent::What::Opened,
+                                  capsule.open_leases});
+    }
     out.send_after(opened, consumer.number, request_id, reply_for(capsule));
 }
 
@@ -937,9 +995,10 @@ void Registry::cancel(SessionNumber from, const wire::Cancel& cancel, Outbox& ou
 }
 
 void Registry::expire(std::uint64_t now_ms, Outbox& out) {
-    if (window_end_ms_ && *window_end_ms_ <= now_ms) {
+    if (window_end_ms_ && std::min(*window_end_ms_, window_may_end_ms()) <= now_ms) {
         close_window(out);
     }
+    expire_lingering(now_ms, out);
     while (!deadlines_.empty() && deadlines_.begin()->first <= now_ms) {
         Waiter& waiter = *deadlines_.begin()->second;
         out.send(waiter.session->number, waiter.request_id,
@@ -949,10 +1008,18 @@ void Registry::expire(std::uint64_t now_ms, Outbox& out) {
 }
 
 std::optional<std::uint64_t> Registry::next_deadline_ms() const noexcept {
-    if (deadlines_.empty() || (window_end_ms_ && *window_end_ms_ < deadlines_.begin()->first)) {
-        return window_end_ms_;
+    std::optional<std::uint64_t> next = window_end_ms_;
+    if (next) {
+        next = std::min(*next, window_may_end_ms());
     }
-    return deadlines_.begin()->first;
+    const auto consider = [&](const auto& due) {
+        if (!due.empty()) {
+            next = std::min(next.value_or(UINT64_MAX), due.begin()->first);
+        }
+    };
+    consider(deadlines_);
+    consider(expiries_);
+    return next;
 }
 
 // ---- Release, withdraw ----------------------------------------------------------------------------------------------
@@ -1027,7 +1094,7 @@ void Registry::withdraw(SessionNumber from, std::uint64_t request_id, const wire
         return;
     }
     announce(What::Retired, capsule);
-    retire(capsule);
+    retire(capsule, out);
     if (Session* told = live_producer(capsule); told != nullptr && told != &asker) {
         out.send(told->number, 0, wire::Retired{capsule.id});
     }
@@ -1057,7 +1124,8 @@ std::optional<std::pair<std::string, std::uint64_t>> Registry::visit_from(std::s
     return std::nullopt;
 }
 
-void Registry::list(SessionNumber from, std::uint64_t request_id, const wire::List& list, Outbox& out) const {
+void Registry::list(SessionNumber from, std::uint64_t request_id, const wire::List& list, std::uint64_t now_ms,
+                    Outbox& out) const {
     std::string_view name;
     std::uint64_t version = 0;
     if (!list.cursor.empty() && !decode_cursor(list.cursor, name, version)) {
@@ -1081,7 +1149,13 @@ void Registry::list(SessionNumber from, std::uint64_t request_id, const wire::Li
             info.bytes = capsule.buffer_bytes;
             info.leases = capsule.open_leases;
             info.access = capsule.access;
-            info.retired = capsule.retired || live_producer(capsule) == nullptr;
+            info.retired = capsule.retired || !is_kept(capsule);
+            info.lingering = lingers(capsule);
+            info.producer_gone = info.lingering && live_producer(capsule) == nullptr;
+            if (capsule.lingering && capsule.lingering->expiry) {
+                const std::uint64_t due_ms = (*capsule.lingering->expiry)->first;
+                info.expires_ms = due_ms > now_ms ? due_ms - now_ms : 1;
+            }
             info.once = capsule.once;
             info.immutable = capsule.is_immutable();
             info.unsealed = capsule.is_unsealed();
@@ -1288,7 +1362,7 @@ void Registry::status(SessionNumber from, std::uint64_t request_id, std::string_
     const auto add = [&](std::uint32_t uid, const Totals& use) {
         const std::uint64_t others = use.clients - (uid == asker.uid ? 1 : 0);
         const std::uint64_t asking = uid == asker.uid ? from_session.own_bytes + from_session.queued_bytes : 0;
-        const std::array<wire::Use, 14> uses = {
+        const std::array<wire::Use, 15> uses = {
             {{"clients", uid, others, quotas_.limit(Quota::Clients)},
              {"capsules", uid, use.capsules, quotas_.limit(Quota::Capsules)},
              {"staged", uid, use.staged, 0},
@@ -1301,6 +1375,7 @@ void Registry::status(SessionNumber from, std::uint64_t request_id, std::string_
              {"waiting", uid, use.waiting, quotas_.limit(Quota::Waiting)},
              {"watches", uid, use.watches, quotas_.limit(Quota::Watches)},
              {"descriptors", uid, use.descriptors, quotas_.limit(Quota::Descriptors)},
+             {"stored", uid, use.stored, keeps_ ? quotas_.limit(Quota::Stored) : 0},
              {"reservations", uid, use.reservations, quotas_.limit(Quota::Reservations)},
              {"daemon_bytes", uid, use_of(use, Quota::DaemonBytes) - asking, quotas_.limit(Quota::DaemonBytes)}}};
         reply.uses.insert(reply.uses.end(), uses.begin(), uses.end());
@@ -1347,6 +1422,7 @@ Registry::Totals Registry::totals() const noexcept {
         sum.descriptors += use.descriptors;
         sum.kept_bytes += use.kept_bytes;
         sum.queued_bytes += use.queued_bytes;
+        sum.stored += use.stored;
     }
     return sum;
 }

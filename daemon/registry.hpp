@@ -21,6 +21,8 @@
 #include "daemon/outbox.hpp"
 #include "daemon/quota.hpp"
 #include "daemon/shelves.hpp"
+#include "daemon/store/journal_state.hpp"
+#include "daemon/store/keeping.hpp"
 #include "daemon/types.hpp"
 #include "libhurray/base/result.hpp"
 #include "proto/wire/messages.hpp"
@@ -41,6 +43,19 @@ struct Publication {
     std::vector<BroughtSegment> brought;
     /// Of the non-empty buffers together.
     std::uint64_t buffer_bytes = 0;
+};
+
+/// What a life of the daemon has left in the service manager's store.
+struct Recovery {
+    /// One whose segments are all there. Those of the request have the store's numbers.
+    struct Capsule {
+        std::uint32_t uid = 0;
+        Publication publication;
+    };
+    std::vector<Capsule> capsules;
+    bool has_journal = false;
+    store::JournalState journal;  ///< as that says
+    keep::StoredSegment last_segment;
 };
 
 /// Numbers of leases that a session has used, in a bounded space.
@@ -86,6 +101,9 @@ class UsedNumbers {
 /// 9. A capsule that is published `once` replaces nothing and is not attached but *taken*, the oldest of its name first. It is queued, then
 ///    granted to one taker, then taken by its confirm: retired, with that one lease. A granted one whose lease ends without a confirm is
 ///    queued again, at most `kMaxDeliveries` times in all. Under one name lives either kind of capsule, never both.
+/// 10. A capsule that is published to *linger* stays when its producer's session ends: its holders and watchers notice nothing, until it
+///    is withdrawn, replaced, taken, or its time is over, which counts from that end. A later session of its user that publishes it or
+///    offers it again, the same in all, adopts it, at any time.
 ///
 /// Threads: one. Costs: O(log n) or O(1) in the number of capsules and sessions, but for what lists them.
 class Registry {
@@ -107,14 +125,28 @@ class Registry {
     Registry& operator=(const Registry&) = delete;
     ~Registry();
 
+    /// What lingers is kept over the daemon's death from now on: with each step the outbox says what is to be kept before its packets are sent,
+    /// and it knows what `before` says. To be called before the first session, if ever.
+    ///
+    /// Capsules of before are there again; if several displace each other, as if they were published in the order of their versions. Names
+    /// of before are their owners' until the window ends. It ends as soon as something has come back under each, but `kLeastWindowMs`
+    /// after its start at the earliest: clients that wait for the daemon look for it every second.
+    void recover(Recovery before, std::uint64_t now_ms, Outbox& out);
+    static constexpr std::uint64_t kLeastWindowMs = 2000;
+    /// All notes that say what is known now.
+    void write_notes(std::vector<keep::Note>& notes) const;
+    /// The answer to the publish of that capsule was sent. Also of one that has ended meanwhile.
+    void note_answered(const wire::CapsuleId& capsule, Outbox& out);
+
     /// Fails: AlreadyExists  a session of this user that lives, or is still ending, has that session id
     [[nodiscard]] hurray::Result<void> open_session(SessionNumber number, const Identity& identity);
 
-    /// Its leases are LOST, its capsules retire and their holders are told, its waiting attaches and watches vanish.
+    /// Its leases are LOST, its capsules retire and their holders are told, but for those that linger; its waiting attaches and watches
+    /// vanish.
     ///
     /// From now on it must not be named, and nothing of it can be attached. There may be any number of leases and capsules,
     /// so others are told piece by piece: more is to be written as long as `has_endings`.
-    void end_session(SessionNumber number, Outbox& out);
+    void end_session(SessionNumber number, std::uint64_t now_ms, Outbox& out);
     [[nodiscard]] bool has_endings() const noexcept { return !endings_.empty(); }
     void continue_endings(Outbox& out);
 
@@ -125,6 +157,8 @@ class Registry {
     /// With a group it is staged there, in version 0, and that is all.
     /// A name belongs to the user that first published it, while a version of it lives. Under it may publish whoever may write its newest
     /// version, and its owner where that is another user's.
+    /// Under a name of before that has not come back, and belongs to another user, it waits until the resume window ends, and is looked at then.
+    /// What was stored, and ended before its publisher knew of it, is not published again: it is answered as it was, and has Ended.
     /// Fails: AlreadyExists    the id was published with another content, the name is held by a capsule that the publisher
     ///                         may not read or by those of the other kind (`once`), the group has a member of that name, or a
     ///                         segment's number means another file in this session
@@ -135,11 +169,14 @@ class Registry {
     ///        InvalidArgument  a known segment has another size or kind, or was used with another access; one file or
     ///                         reservation is named twice
     ///        Limit            the group has as many members as it may have
-    ///        OverQuota        it is one capsule or name too many, or what is new of it and not reserved is more memory than may be had
+    ///        OverQuota        it is one capsule or name too many; what is new of it and not reserved is more memory than may be had; it
+    ///                         lingers, and more descriptors would be stored than may be
     ///
     /// Of a publication with a version: a capsule of a former life. It comes back under that version, and displaces nothing that is
     /// newer: below the highest version of its name that this life has known it is retired. Reply: PublishReply, before it Retired (and
     /// Ended) to whose capsule it displaces; then what its claims set off, the waiting attaches that it satisfies, and watchers.
+    /// Of one that lingers here without its producer: it is adopted, whether offered again or published, in the window or not. Reply:
+    /// PublishReply; then what its producer has missed (Retired, TAKEN); once the window is over WindowClosed with its open leases.
     /// Fails: Closed         the resume window is over
     ///        AlreadyExists  the capsule, or that version of the name, is here already; the name belongs to another user; or as a
     ///                       publish does
@@ -151,6 +188,9 @@ class Registry {
     /// CONFIRMED that can't be, and of those HELD that are not kept: the window is over, or the session is not one of before. Those that are kept wait for their capsule: then they
     /// are ordinary leases, if their holder sees it; without it, ProducerLost comes at the window's end.
     void claim(SessionNumber from, std::uint64_t request_id, const wire::Claims& claims, Outbox& out);
+
+    /// The session has said all that it knows of before. Reply: Done.
+    void resume_done(SessionNumber from, std::uint64_t request_id, Outbox& out);
 
     [[nodiscard]] bool is_window_open() const noexcept { return window_end_ms_.has_value(); }
     /// 0: it is not open.
@@ -198,7 +238,7 @@ class Registry {
     /// What was granted to a take is the taker's. Reply: Done, after TAKEN to the producer; again if it is repeated.
     /// Fails: NotFound         the session holds no such lease
     ///        InvalidArgument  it is of no take
-    ///        ProducerLost     the producer's session is over: the lease has ended
+    ///        ProducerLost     the producer's session is over, and the capsule does not linger: the lease has ended
     void confirm(SessionNumber from, std::uint64_t request_id, const wire::Confirm& confirm, Outbox& out);
 
     /// Reply: Done; room is kept for a segment that is about to be made, until a publish names the reservation.
@@ -230,7 +270,8 @@ class Registry {
 
     /// Reply: ListReply, a page that fits a packet; it may be short, or empty with a cursor, where much was passed over.
     /// Fails: InvalidArgument  no cursor of ours
-    void list(SessionNumber from, std::uint64_t request_id, const wire::List& list, Outbox& out) const;
+    void list(SessionNumber from, std::uint64_t request_id, const wire::List& list, std::uint64_t now_ms,
+              Outbox& out) const;
 
     /// Reply: Done, then the snapshot's first part; `continue_snapshots` writes more whenever the session has room. To a session that
     /// resumes, SNAPSHOT_END comes when the resume window is over, so that what lies before it is all that has come back.
@@ -245,7 +286,8 @@ class Registry {
     void status(SessionNumber from, std::uint64_t request_id, std::string_view daemon_version, std::uint64_t uptime_ms,
                 std::uint64_t now_ms, Outbox& out) const;
 
-    /// Answers the attaches whose time is over. When the next one's is: `next_deadline_ms`.
+    /// Ends what is due: the resume window, lingering capsules whose time is over (not all of them if they are many), attaches that have
+    /// waited as long as they may. When the next one is due: `next_deadline_ms`.
     void expire(std::uint64_t now_ms, Outbox& out);
     [[nodiscard]] std::optional<std::uint64_t> next_deadline_ms() const noexcept;
 
@@ -264,6 +306,7 @@ class Registry {
         std::uint64_t waiting = 0;
         std::uint64_t watches = 0;
         std::uint64_t descriptors = 0;   ///< of the segments that are kept
+        std::uint64_t stored = 0;        ///< descriptors in the service manager's store, or on their way there
         std::uint64_t kept_bytes = 0;    ///< what all this costs hurrayd, its clients included
         std::uint64_t queued_bytes = 0;  ///< beside that: what waits for clients to read
         friend bool operator==(const Totals&, const Totals&) = default;
@@ -339,6 +382,8 @@ class Registry {
         std::uint32_t uid = 0;
         wire::Access access;
         std::size_t segments = 0;
+        std::size_t to_store = 0;  ///< capsules in it that are stored, or are to be once their group is committed
+        keep::StoredSegment stored_as = {};  ///< none: it is not in the store
     };
 
     /// Room for a segment to come.
@@ -411,6 +456,17 @@ class Registry {
     };
     using Names = std::map<std::string, Name, std::less<>>;
 
+    using Expiries = std::multimap<std::uint64_t, Capsule*>;
+
+    /// Of a capsule that is published to outlive its producer.
+    struct Lingering {
+        std::uint64_t linger_ms = 0;               ///< how long; 0: without an end
+        std::optional<Expiries::iterator> expiry;  ///< while it lingers without its producer
+        bool is_to_store = false;  ///< it counts as stored: it is, or will be when its group is committed
+        bool is_stored = false;
+        bool is_answered = false;  ///< of one that is stored: its publisher has the answer, and that is noted
+    };
+
     /// Of a capsule that waits for its group's commit.
     struct Staged {
         Group* group = nullptr;
@@ -436,9 +492,11 @@ class Registry {
         std::uint64_t digest = 0;  ///< of the publish that made it, to know it again
         std::uint64_t buffer_bytes = 0;
         std::unique_ptr<const wire::LeaseId> taken_by;  ///< of one that is taken
+        std::unique_ptr<Lingering> lingering;           ///< null: it ends with its producer
         Shelves<Capsule>::Standings standings;
-        Hook in_session;                           ///< of its producer's capsules, or of its group's
-        ListOf<Lease, &Lease::in_capsule> leases;  ///< whose holders need to be told if the producer is lost
+        Hook in_session;  ///< of its producer's capsules, or of its group's
+        /// All that are open, while its producer is there; and later, if it is to linger: who adopts it is told.
+        ListOf<Lease, &Lease::in_capsule> leases;
 
         [[nodiscard]] std::pair<std::string_view, std::uint64_t> place() const noexcept {
             return {name->first, version};
@@ -474,6 +532,8 @@ class Registry {
         SessionNumber number;
         Identity identity;
         bool is_ending = false;
+        bool is_resuming = false;    ///< it has more to say of a former life
+        std::uint64_t ended_ms = 0;  ///< since when it is
         wire::Id16 shown_hash;
         UsedNumbers used_leases;
         std::unordered_map<std::uint64_t, wire::CapsuleId> claimed;  ///< leases of before, whose capsule is not here
@@ -515,6 +575,19 @@ class Registry {
         wire::Access access;
     };
 
+    /// A name of before.
+    struct NameOfBefore {
+        keep::Name noted;
+        bool is_back = false;  ///< something lives under it
+    };
+
+    /// A publish that waits for the window's end.
+    struct Pending {
+        SessionNumber from;
+        std::uint64_t request_id = 0;
+        Publication publication;
+    };
+
     using WaiterList = ListOf<Waiter, &Waiter::in_target>;
     using WatchList = ListOf<Watch, &Watch::with_pattern>;
 
@@ -524,7 +597,38 @@ class Registry {
     static bool may_write(const Session& session, const Capsule& capsule) noexcept;
     /// Whom to tell of what becomes of `capsule`; null: nobody any more.
     static Session* live_producer(const Capsule& capsule) noexcept;
+    static bool lingers(const Capsule& capsule) noexcept;
+    static bool is_kept(const Capsule& capsule) noexcept;
     static bool is_attachable(const Capsule& capsule) noexcept;
+    static bool is_adoptable(const Capsule& capsule) noexcept;
+    [[nodiscard]] hurray::Result<void> check_adoption(const Session& producer, const Publication& publication,
+                                                      const Capsule& capsule) const;
+    void adopt(Session& producer, std::uint64_t request_id, Publication publication, Capsule& capsule, Outbox& out);
+    void take_back_segments(Session& producer, const Publication& publication, Capsule& capsule, Outbox& out);
+    [[nodiscard]] hurray::Result<void> admit_store(const Session& producer, const Publication& publication);
+    void charge_store(Capsule& capsule);
+    void store(Capsule& capsule, Outbox& out);
+    void unstore(Capsule& capsule, Outbox& out);
+    void note_name(const Capsule& capsule, Outbox& out) const;
+    [[nodiscard]] keep::Name note_of(Names::const_iterator name) const;
+    void note_expiry(const Capsule& capsule, Outbox& out) const;
+    void leave_id(const wire::CapsuleId& capsule, std::uint64_t version);
+    void note_taken(const Capsule& capsule, Outbox& out);
+    void drop_taken(const wire::CapsuleId& capsule, Outbox& out);
+    void await_answer(const Session& producer, const Capsule& capsule, Outbox& out) const;
+    bool bring_back(const Recovery::Capsule& before, bool is_answered, std::uint64_t now_ms, Outbox& out);
+    [[nodiscard]] const NameOfBefore* foreign_before(const Session& producer, const std::string& name) const;
+    [[nodiscard]] hurray::Result<void> check_name_of_before(const Session& producer, const std::string& name,
+                                                            std::uint64_t version) const;
+    void note_back(const std::string& name);
+    void answer_left(Session& producer, std::uint64_t request_id, Publication publication, Outbox& out);
+    void wait_for_window(Session& producer, std::uint64_t request_id, Publication publication, Outbox& out);
+    void drop_pending(const Session& producer, Outbox& out);
+    [[nodiscard]] std::uint64_t window_may_end_ms() const noexcept;
+    bool continue_store_window_close(std::size_t& budget, Outbox& out);
+    void leave_lingering(Capsule& capsule, std::uint64_t now_ms, Outbox& out);
+    void stop_expiry(Capsule& capsule) noexcept;
+    void expire_lingering(std::uint64_t now_ms, Outbox& out);
     [[nodiscard]] bool is_held_back(const Capsule& capsule) const noexcept;
     static bool satisfies(const Capsule& capsule, const wire::Attach& attach) noexcept;
     [[nodiscard]] static hurray::Result<void> check_memory(const Capsule& capsule, const wire::Attach& attach);
@@ -536,6 +640,7 @@ class Registry {
     static void drop_brought(const Publication& publication, Outbox& out);
     static void refuse_publish(const Session& producer, std::uint64_t request_id, const Publication& publication,
                                hurray::Error error, Outbox& out);
+    static std::uint64_t digest_of(const wire::Publish& publish);
     static bool is_repeated(const Session& producer, const wire::Publish& publish, const Capsule& capsule);
     Capsule& add(Session& producer, const Publication& publication, const wire::Access& access, Outbox& out);
     std::size_t make_visible(Capsule& capsule, const std::string& name, Outbox& out);
@@ -593,6 +698,8 @@ class Registry {
     bool continue_ending(Session& ended, std::size_t& budget, Outbox& out);
     [[nodiscard]] hurray::Result<void> check_segments(Session& producer, const Publication& publication,
                                                       const wire::Access& access);
+    Segment& add_segment(Session& producer, const wire::Segment& said, const BroughtSegment& brought,
+                         const wire::Access& access);
     std::vector<Segment*> take_segments(Session& producer, const Publication& publication, const wire::Access& access,
                                         Outbox& out);
     [[nodiscard]] static std::uint64_t use_of(const Totals& user, Quota quota) noexcept;
@@ -612,7 +719,7 @@ class Registry {
     [[nodiscard]] static std::uint64_t cost_of(const wire::Publish& publish) noexcept;
     [[nodiscard]] static std::uint64_t cost_of(const Capsule& capsule) noexcept;
     [[nodiscard]] static std::uint64_t cost_of_capsule(std::string_view descriptor, std::size_t segments,
-                                                       std::size_t placements, bool once) noexcept;
+                                                       std::size_t placements, bool once, bool lingers) noexcept;
     [[nodiscard]] static std::uint64_t cost_of(const wire::Attach& attach) noexcept;
     [[nodiscard]] static std::uint64_t cost_of(const wire::Watched& kept_back) noexcept;
     [[nodiscard]] static std::uint64_t cost_of_name(const std::string& name) noexcept;
@@ -627,7 +734,7 @@ class Registry {
     void forget_segment(Session& session, std::map<std::uint64_t, Segment*>::iterator segment, Outbox& out);
     void drop_if_unused(Segment& segment, Outbox& out);
     void list_writing(std::uint32_t uid, std::uint64_t now_ms, wire::StatusReply& reply) const;
-    void retire(Capsule& capsule);
+    void retire(Capsule& capsule, Outbox& out);
     void end_if_unused(Capsule& capsule, Outbox& out);
     void end(Capsule& capsule, Outbox& out);
     void announce(wire::Watched::What what, const Capsule& capsule);
@@ -662,6 +769,7 @@ class Registry {
     std::unordered_map<std::string, WaiterList, NameHash> waiting_for_name_;
     std::unordered_map<wire::CapsuleId, WaiterList, CapsuleIdHash> waiting_for_id_;
     std::multimap<std::uint64_t, Waiter*> deadlines_;
+    Expiries expiries_;                                             // of capsules that linger without their producers
     std::multimap<std::uint64_t, Waiter*> exact_waiters_;           // by the version they wait for
     std::unordered_map<std::string, WatchList, NameHash> watches_;  // by pattern
     std::unordered_map<std::uint64_t, Segment> segments_;           // by the daemon's numbers
@@ -681,6 +789,19 @@ class Registry {
     /// would have, and the highest such one of the names that found no room. See displaced_below().
     std::unordered_map<std::string, std::uint64_t, NameHash> retired_below_;
     std::uint64_t retired_below_of_all_ = 0;
+    /// Of a daemon that keeps what lingers over its death; all of it is empty elsewhere.
+    bool keeps_ = false;
+    bool has_journal_ = false;  ///< a life before has left one
+    std::uint64_t least_window_end_ms_ = 0;
+    keep::StoredSegment last_stored_;
+    std::uint64_t all_stored_ = 0;
+    std::map<std::string, NameOfBefore, std::less<>> names_of_before_;  ///< while the window is open
+    std::size_t names_missing_ = 0;                                     ///< of them, that are not back
+    std::size_t resuming_ = 0;                                          ///< sessions that have more to say of before
+    std::deque<Pending> pending_;
+    std::map<wire::CapsuleId, keep::Taken> taken_;   ///< by which leases, and the journal knows
+    std::map<wire::CapsuleId, std::uint64_t> left_;  ///< ids of what ended before its publisher had its answer
+    std::deque<wire::CapsuleId> left_order_;         ///< oldest first; those that are not left any more too
     std::map<std::uint32_t, Totals> uses_;
     std::map<std::uint32_t, SessionList> sessions_of_;  // each user's that are not ending; none empty
     History history_;

@@ -17,6 +17,7 @@ void Registry::check_consistency() const {
     std::size_t staged = 0;
     std::size_t with_deadline = 0;
     std::size_t exact = 0;
+    std::size_t resuming = 0;
     std::size_t known_segments = 0;
     std::size_t reservations = 0;
     std::uint64_t all_bytes = 0;
@@ -47,7 +48,8 @@ void Registry::check_consistency() const {
             HURRAY_CHECK(sees(session, *lease.capsule));
             HURRAY_CHECK(lease.in_session.is_linked());
             cost += cost_of_lease(lease.capsule->once);
-            HURRAY_CHECK(lease.in_capsule.is_linked() == (lease.capsule->producer != nullptr));
+            HURRAY_CHECK(lease.in_capsule.is_linked() ==
+                         (lease.capsule->producer != nullptr || lease.capsule->lingering != nullptr));
             HURRAY_CHECK(lease.grant == 0 || (lease.capsule->once && !lease.capsule->is_live()));
             HURRAY_CHECK(!lease.capsule->once || lease.grant != 0 ||
                          lease.capsule->is_taken_by(lease_id(session, lease_number)));
@@ -64,6 +66,7 @@ void Registry::check_consistency() const {
         }
 
         use.waiting += session.waiting.size();
+        resuming += session.is_resuming ? 1 : 0;
         HURRAY_CHECK(session.waiting_order.size() == session.waiting.size());
         HURRAY_CHECK(session.waiting_leases.size() == session.waiting.size());
         for (const auto& [request_id, waiter] : session.waiting) {
@@ -159,10 +162,17 @@ void Registry::check_consistency() const {
     }
     HURRAY_CHECK(reservations == 0);
     HURRAY_CHECK(deadlines_.size() == with_deadline && exact_waiters_.size() == exact);
+    HURRAY_CHECK(resuming_ == resuming);
+    for (const Pending& pending : pending_) {
+        ++uses[session(pending.from).identity.uid].waiting;
+    }
 
     HURRAY_CHECK(shelves_.size() + staged == capsules_.size());
     std::size_t places = 0;
     std::uint64_t held = 0;
+    std::size_t expiring = 0;
+    std::uint64_t all_stored = 0;
+    std::map<wire::FileIdentity, std::size_t> to_store;
     std::unordered_map<std::uint64_t, std::uint64_t> capsules_in;
     for (const auto& [id, capsule] : capsules_) {
         HURRAY_CHECK(capsule.id == id && capsule.version < next_version_);
@@ -174,6 +184,17 @@ void Registry::check_consistency() const {
             ++capsules_in[segment->number.value];
         }
         HURRAY_CHECK(capsule.once || capsule.taken_by == nullptr);
+        const Lingering none;
+        const Lingering& lingering = capsule.lingering ? *capsule.lingering : none;
+        HURRAY_CHECK(lingering.is_to_store == (keeps_ && capsule.lingering && !capsule.retired));
+        HURRAY_CHECK(lingering.is_stored == (lingering.is_to_store && capsule.staged == nullptr));
+        if (lingering.is_to_store) {
+            ++use.stored;
+            ++all_stored;
+            for (const Segment* segment : capsule.content.segments()) {
+                ++to_store[segment->file];
+            }
+        }
         if (capsule.staged != nullptr) {
             ++use.staged;
             HURRAY_CHECK(capsule.version == 0 && capsule.open_leases == 0 && !capsule.retired && !capsule.is_live());
@@ -184,12 +205,16 @@ void Registry::check_consistency() const {
         places += *places_of;
         const auto version = capsule.name->second.versions.find(capsule.version);
         HURRAY_CHECK(version != capsule.name->second.versions.end() && &*version == &capsule);
-        // Whose producer is lost has told its holders, and has no list of them any more.
-        HURRAY_CHECK(capsule.leases.size() == (capsule.producer != nullptr ? capsule.open_leases : 0));
+        // Whose producer is lost has told its holders, and has no list of them any more, but for what was to linger.
+        const bool has_list = capsule.producer != nullptr || capsule.lingering;
+        HURRAY_CHECK(capsule.leases.size() == (has_list ? capsule.open_leases : 0));
+        HURRAY_CHECK(!lingering.expiry ||
+                     (lingers(capsule) && capsule.producer == nullptr && (*lingering.expiry)->second == &capsule));
+        expiring += lingering.expiry ? 1 : 0;
         held += capsule.open_leases;
         HURRAY_CHECK(!capsule.of_before || is_window_open());
         HURRAY_CHECK(!capsule.retired || capsule.open_leases != 0 || capsule.of_before);  // else it has ended
-        HURRAY_CHECK(capsule.producer != nullptr || capsule.retired);
+        HURRAY_CHECK(capsule.producer != nullptr || capsule.retired || lingers(capsule));
         // What is published once has one lease at most; while it is granted it is neither live nor retired.
         const bool is_granted = capsule.once && !capsule.retired && capsule.open_leases != 0;
         HURRAY_CHECK(capsule.is_live() == (!capsule.retired && !is_granted));
@@ -197,7 +222,7 @@ void Registry::check_consistency() const {
         HURRAY_CHECK(capsule.name->first.empty() || capsule.name->second.once == capsule.once);
         use.queued += capsule.once && capsule.is_live() ? 1 : 0;
     }
-    HURRAY_CHECK(held == leases && places == shelves_.places());
+    HURRAY_CHECK(held == leases && places == shelves_.places() && expiring == expiries_.size());
 
     std::map<wire::FileIdentity, std::size_t> segments_of;
     for (const auto& [number, segment] : segments_) {
@@ -216,6 +241,13 @@ void Registry::check_consistency() const {
         all_bytes += segment.size;
     }
     HURRAY_CHECK(segments_of.size() == files_.size());
+    for (const auto& [identity, file] : files_) {
+        HURRAY_CHECK(file.to_store == to_store[identity]);
+        HURRAY_CHECK(file.to_store != 0 || file.stored_as == keep::StoredSegment{});
+        uses[file.uid].stored += file.to_store != 0 ? 1 : 0;
+        all_stored += file.to_store != 0 ? 1 : 0;
+    }
+    HURRAY_CHECK(all_stored == all_stored_);
     for (const auto& [file, count] : segments_of) {
         HURRAY_CHECK(files_.at(file).segments == count);
     }
@@ -233,6 +265,13 @@ void Registry::check_consistency() const {
         }
     }
     HURRAY_CHECK(versions == shelves_.size());
+    HURRAY_CHECK(is_window_open() || (names_of_before_.empty() && names_missing_ == 0 && pending_.empty()));
+    std::size_t missing = 0;
+    for (const auto& [text, before] : names_of_before_) {
+        missing += before.is_back ? 0 : 1;
+    }
+    HURRAY_CHECK(missing == names_missing_);
+    HURRAY_CHECK(keeps_ || (taken_.empty() && left_.empty() && all_stored_ == 0));
 
     HURRAY_CHECK(is_window_open() ||
                  (claims_.empty() && answers_.empty() && retired_below_.empty() && takes_of_window_.empty()));

@@ -140,6 +140,11 @@ void Registry::commit(Session& producer, std::uint64_t request_id, Group& group,
     // A name may have become somebody else's since. Whatever can be refused is refused before anything changes.
     for (const Capsule& member : group.members) {
         const std::string& name = member.staged->wanted_name;
+        if (auto checked = check_name_of_before(producer, name, 0); !checked) {
+            checked.error().field = "group.group";
+            out.send(producer.number, request_id, std::move(checked.error()));
+            return;
+        }
         if (const auto checked = check_name(producer, name); !checked) {
             const char* const why = checked.error().code == Errc::AlreadyExists
                                         ? "belongs to another user"
@@ -178,6 +183,7 @@ void Registry::commit(Session& producer, std::uint64_t request_id, Group& group,
         const std::string name = unstage(member);
         producer.capsules.push_back(member);
         make_visible(member, name, out);  // ends no other member: those that replace others have names of their own
+        note_answered(member.id, out);    // a commit that was not answered is not said again
         members.push_back(&member);
         reply.versions.push_back(member.version);
     }

@@ -199,42 +199,49 @@ hurray::Result<void> Registry::check_segments(Session& producer, const Publicati
     return admitted;
 }
 
+/// A segment that is mentioned for the first time. No capsule lies in it yet.
+Registry::Segment& Registry::add_segment(Session& producer, const wire::Segment& said, const BroughtSegment& brought,
+                                         const wire::Access& access) {
+    const std::uint32_t uid = producer.identity.uid;
+    Segment& fresh = segments_.try_emplace(brought.number.value).first->second;
+    fresh.number = brought.number;
+    fresh.uid = uid;
+    fresh.memory = said.memory;
+    fresh.size = said.size;
+    fresh.file = brought.file;
+    fresh.access = access;
+    File& file = files_.try_emplace(fresh.file, File{uid, access, 0}).first->second;
+    ++file.segments;
+    producer.segments.emplace(said.number, &fresh);
+    book_numbers(producer, producer.used_segments, said.number);
+    Totals& use = count(uid);
+    use.bytes += fresh.size;
+    ++use.descriptors;
+    producer.bytes += fresh.size;
+    all_bytes_ += fresh.size;
+    charge(&producer, uid, cost_of_segment());
+    if (said.reservation != 0) {
+        end_reservation(producer, producer.reservations.find(said.reservation));
+    }
+    return fresh;
+}
+
 /// Books what check_segments() has found good, for a capsule that lies in it.
 std::vector<Registry::Segment*> Registry::take_segments(Session& producer, const Publication& publication,
                                                         const wire::Access& access, Outbox& out) {
-    const std::uint32_t uid = producer.identity.uid;
     std::vector<Segment*> taken;
     taken.reserve(publication.brought.size());
     for (std::size_t i = 0; i < publication.brought.size(); ++i) {
         const wire::Segment& said = publication.request.segments[i];
         const BroughtSegment& brought = publication.brought[i];
-        auto known = producer.segments.find(said.number);
-        if (known == producer.segments.end()) {
-            Segment& fresh = segments_.try_emplace(brought.number.value).first->second;
-            fresh.number = brought.number;
-            fresh.uid = uid;
-            fresh.memory = said.memory;
-            fresh.size = said.size;
-            fresh.file = brought.file;
-            fresh.access = access;
-            File& file = files_.try_emplace(fresh.file, File{uid, access, 0}).first->second;
-            ++file.segments;
-            known = producer.segments.emplace(said.number, &fresh).first;
-            book_numbers(producer, producer.used_segments, said.number);
-            Totals& use = count(uid);
-            use.bytes += fresh.size;
-            ++use.descriptors;
-            producer.bytes += fresh.size;
-            all_bytes_ += fresh.size;
-            charge(&producer, uid, cost_of_segment());
-            if (said.reservation != 0) {
-                end_reservation(producer, producer.reservations.find(said.reservation));
-            }
-        } else if (brought.number != SegmentNumber{}) {
+        const auto known = producer.segments.find(said.number);
+        Segment& segment =
+            known != producer.segments.end() ? *known->second : add_segment(producer, said, brought, access);
+        if (known != producer.segments.end() && brought.number != SegmentNumber{}) {
             out.dropped.push_back(brought.number);  // the same file again
         }
-        ++known->second->capsules;
-        taken.push_back(known->second);
+        ++segment.capsules;
+        taken.push_back(&segment);
     }
     return taken;
 }

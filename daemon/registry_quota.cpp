@@ -270,19 +270,22 @@ std::uint64_t Registry::cost_of(const Session& session) noexcept {
 
 /// A capsule, its name left out. Equal descriptors are kept once, but each is counted with each capsule: whose it would be else?
 std::uint64_t Registry::cost_of_capsule(std::string_view descriptor, std::size_t segments, std::size_t placements,
-                                        bool once) noexcept {
+                                        bool once, bool lingers) noexcept {
     return hash_node<std::pair<const wire::CapsuleId, Capsule>>() + hash_node<std::pair<std::string, std::size_t>>() +
            text(descriptor) + block(segments * sizeof(Segment*) + placements * sizeof(wire::Placement)) +
-           (once ? block(sizeof(wire::LeaseId)) : 0);
+           (once ? block(sizeof(wire::LeaseId)) : 0) +
+           (lingers ? block(sizeof(Lingering)) + tree_node<Expiries::value_type>() : 0);
 }
 
 std::uint64_t Registry::cost_of(const wire::Publish& publish) noexcept {
-    return cost_of_capsule(publish.descriptor, publish.segments.size(), publish.placements.size(), publish.once);
+    return cost_of_capsule(publish.descriptor, publish.segments.size(), publish.placements.size(), publish.once,
+                           publish.linger_ms.has_value());
 }
 
 std::uint64_t Registry::cost_of(const Capsule& capsule) noexcept {
     const auto& content = capsule.content;
-    return cost_of_capsule(content.descriptor(), content.segments().size(), content.placements().size(), capsule.once);
+    return cost_of_capsule(content.descriptor(), content.segments().size(), content.placements().size(), capsule.once,
+                           capsule.lingering != nullptr);
 }
 
 std::uint64_t Registry::cost_of_name(const std::string& name) noexcept {

@@ -46,7 +46,9 @@ std::uint64_t Registry::displaced_below(const Name& name) noexcept {
 std::uint64_t Registry::retired_below(const std::string& name) const {
     const auto noted = retired_below_.find(name);
     const auto known = names_.find(name);
+    const auto before = names_of_before_.find(name);
     return std::max({retired_below_of_all_, noted != retired_below_.end() ? noted->second : 0,
+                     before != names_of_before_.end() ? before->second.noted.floor : 0,
                      known != names_.end() && !name.empty() ? displaced_below(known->second) : 0});
 }
 
@@ -72,6 +74,10 @@ void Registry::offer_again(Session& producer, std::uint64_t request_id, Publicat
     const auto refuse = [&](Error error) { refuse_publish(producer, request_id, publication, std::move(error), out); };
 
     if (const auto known = capsules_.find(id); known != capsules_.end()) {
+        if (is_adoptable(known->second)) {  // adopt_lingering
+            adopt(producer, request_id, std::move(publication), known->second, out);
+            return;
+        }
         if (!is_repeated(producer, offer, known->second)) {
             refuse(refusal(Errc::AlreadyExists, "publish.capsule", "a capsule with this id is here already"));
             return;
@@ -83,6 +89,10 @@ void Registry::offer_again(Session& producer, std::uint64_t request_id, Publicat
     if (!is_window_open()) {
         refuse(refusal(Errc::Closed, "publish.version",
                        "the resume window is over, so no capsule of a former life is taken any more"));
+        return;
+    }
+    if (auto checked = check_name_of_before(producer, offer.name, offer.version); !checked) {
+        refuse(std::move(checked.error()));
         return;
     }
     if (auto checked = check_name(producer, offer.name); !checked) {
@@ -113,12 +123,28 @@ void Registry::offer_again(Session& producer, std::uint64_t request_id, Publicat
         return;
     }
 
-    // From here on nothing is refused. What was replaced or withdrawn does not come back, whoever forgot to say so.
-    // A queue loses what was taken, and nothing by what is newer.
-    const bool is_retired =
-        offer.retired || (offer.once ? offer.taken_by.lease != 0 : offer.version < retired_below(offer.name));
+    // What was replaced or withdrawn does not come back, whoever forgot to say so. A queue loses what was taken, and nothing by what is
+    // newer. What the journal knows to be taken is (journal_taken), and what lingered and is not in the store has ended (store_decides).
+    const auto taken = taken_.find(id);
+    const wire::LeaseId said_taken_by = offer.taken_by;
+    const wire::LeaseId taken_by = taken != taken_.end() && offer.once ? taken->second.lease : said_taken_by;
+    const bool is_retired = offer.retired || (has_journal_ && offer.linger_ms) || taken_by.lease != 0 ||
+                            (!offer.once && offer.version < retired_below(offer.name));
+    if (auto admitted = is_retired ? hurray::Result<void>() : admit_store(producer, publication); !admitted) {
+        refuse(std::move(admitted.error()));
+        return;
+    }
+
+    // From here on nothing is refused.
     const std::uint64_t version = offer.version;
     Capsule& capsule = add(producer, publication, *access, out);
+    if (taken_by.lease != 0) {
+        capsule.taken_by = std::make_unique<const wire::LeaseId>(taken_by);
+    }
+    if (keeps_ && capsule.lingering && !is_retired) {
+        charge_store(capsule);
+        capsule.lingering->is_answered = true;  // else it would not be offered
+    }
     producer.capsules.push_back(capsule);
     capsules_of_before_.push_back(capsule.id);
     capsule.of_before = true;
@@ -137,8 +163,16 @@ void Registry::offer_again(Session& producer, std::uint64_t request_id, Publicat
         if (!capsule.once && capsule.retain == 1) {
             note_retired_below(capsule.name->first, version);
         }
+        note_name(capsule, out);
+    }
+    if (capsule.lingering && capsule.lingering->is_stored) {
+        out.kept.emplace_back(keep::Answered{id});
     }
     out.send_after(first, producer.number, request_id, wire::PublishReply{version});
+    if (taken_by != said_taken_by) {
+        out.send(producer.number, 0,
+                 wire::LeaseEvent{id, taken_by, wire::LeaseEvent::What::Taken, capsule.open_leases});
+    }
     match_claims(capsule, out);
     if (!is_retired) {
         serve_waiters(capsule, out);
@@ -232,7 +266,7 @@ Registry::Claimed Registry::claim_released(Session& consumer, const wire::Capsul
 /// The lease is an ordinary one from now on. Its producer knows of it since the life that granted it.
 Registry::Lease& Registry::open_claimed(Session& consumer, std::uint64_t number, Capsule& capsule, Outbox& out) {
     Lease& lease = book_lease(consumer, number, capsule);
-    if (live_producer(capsule) == nullptr) {  // came back, and left again
+    if (!is_kept(capsule) && !capsule.lingering) {  // came back, and left again
         out.send(consumer.number, 0, wire::ProducerLost{capsule.id});
     }
     return lease;
@@ -428,6 +462,9 @@ void Registry::continue_window_close(Outbox& out) {
         Watch& watch = owed_ends_.front();
         owed_ends_.pop_front();
         out.send(watch.session->number, 0, wire::Watched{watch.number, wire::Watched::What::SnapshotEnd, {}, {}, 0});
+    }
+    if (!continue_store_window_close(budget, out)) {
+        return;
     }
     window_rest_ = false;
 }

@@ -77,7 +77,7 @@ void Registry::put_back(Capsule& capsule, Outbox& out) {
         return;
     }
     if (capsule.deliveries >= kMaxDeliveries) {
-        retire(capsule);
+        retire(capsule, out);
         refuse_waiters(capsule, out);
         announce(wire::Watched::What::Retired, capsule);
         end_if_unused(capsule, out);
@@ -85,7 +85,7 @@ void Registry::put_back(Capsule& capsule, Outbox& out) {
         return;
     }
     add_live(capsule);
-    if (live_producer(capsule) != nullptr) {
+    if (is_kept(capsule)) {
         serve_waiters(capsule, out);
     }
 }
@@ -101,8 +101,9 @@ void Registry::mark_taken(Lease& lease, Outbox& out) {
     if (const Session* told = live_producer(capsule)) {
         out.send(told->number, 0, wire::LeaseEvent{capsule.id, *capsule.taken_by, What::Taken, capsule.open_leases});
     }
+    note_taken(capsule, out);
     if (!capsule.retired) {
-        retire(capsule);
+        retire(capsule, out);
         announce(wire::Watched::What::Retired, capsule);
     }
 }
@@ -129,7 +130,7 @@ void Registry::confirm(SessionNumber from, std::uint64_t request_id, const wire:
         return;
     }
     const std::size_t first = out.packets.size();
-    if (producer == nullptr) {  // confirm_needs_producer
+    if (!is_kept(*lease.capsule)) {  // confirm_needs_producer
         close_lease(lease, What::Lost, out);
         out.send_after(first, from, request_id,
                        Error{Errc::ProducerLost, "the producer of what was granted is gone", "confirm.lease"});
@@ -157,7 +158,7 @@ Registry::Claimed Registry::claim_confirmed(Session& consumer, const wire::Capsu
         if (capsule.id != id || !capsule.once) {
             return Claimed::Refused;
         }
-        if (lease.grant != 0 && live_producer(capsule) == nullptr) {
+        if (lease.grant != 0 && !is_kept(capsule)) {
             close_lease(lease, What::Lost, out);
             return Claimed::Refused;
         }
@@ -165,6 +166,15 @@ Registry::Claimed Registry::claim_confirmed(Session& consumer, const wire::Capsu
             mark_taken(lease, out);
             refuse_waiters(capsule, out);
             tell_watchers(1, out);
+        }
+        return Claimed::Done;
+    }
+    if (const auto taken = taken_.find(id);
+        taken != taken_.end() && !capsules_.contains(id) && taken->second.lease == lease_id(consumer, number)) {
+        // The journal has it: it is this lease's, whatever became of the answer.
+        if (is_window_open() && consumer.identity.resumes && !consumer.claimed.contains(number)) {
+            book_numbers(consumer, consumer.used_leases, number, true);
+            keep_claim(consumer, id, number, {consumer.number}, out);  // its producer may come back
         }
         return Claimed::Done;
     }

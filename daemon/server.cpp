@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <map>
 #include <utility>
 
 #include <fcntl.h>
@@ -182,28 +183,34 @@ hurray::Result<Server::Endpoint> Server::open_endpoint(const SocketOptions& opti
 }
 
 hurray::Result<std::unique_ptr<Server>> Server::open(asio::io_context& io, const SocketOptions& options,
-                                                     const ServerLimits& limits) {
+                                                     const ServerLimits& limits, std::optional<Keeping> keeping) {
     auto endpoint = open_endpoint(options);
     if (!endpoint) {
         return tl::unexpected(endpoint.error());
     }
-    return serve(io, std::move(*endpoint), limits);
+    return serve(io, std::move(*endpoint), limits, std::move(keeping));
 }
 
 hurray::Result<std::unique_ptr<Server>> Server::adopt(asio::io_context& io, UniqueFd listener,
-                                                      const ServerLimits& limits) {
+                                                      const ServerLimits& limits, std::optional<Keeping> keeping) {
     Endpoint endpoint;
     endpoint.listener = std::move(listener);
-    return serve(io, std::move(endpoint), limits);
+    return serve(io, std::move(endpoint), limits, std::move(keeping));
 }
 
 hurray::Result<std::unique_ptr<Server>> Server::serve(asio::io_context& io, Endpoint endpoint,
-                                                      const ServerLimits& limits) {
+                                                      const ServerLimits& limits, std::optional<Keeping> keeping) {
     wire::Id16 instance;
     if (::getrandom(instance.bytes.data(), instance.bytes.size(), 0) != static_cast<ssize_t>(instance.bytes.size())) {
         return refuse_os("getrandom", errno);
     }
-    std::unique_ptr<Server> server(new Server(io, std::move(endpoint), limits, instance));
+    const std::size_t handed_over = keeping ? keeping->from_before.size() : 0;
+    std::unique_ptr<Server> server(new Server(io, std::move(endpoint), limits, instance, handed_over));
+    if (keeping) {
+        if (auto started = server->start_keeping(std::move(*keeping)); !started) {
+            return tl::unexpected(started.error());
+        }
+    }
     if (const DescriptorBudget& budget = server->budget_; budget.room_for_packets(0) == 0) {
         log::warning("few_descriptors", {{"limit", budget.limit()},
                                          {"needed", budget.in_use() + DescriptorBudget::kKeptFree},
@@ -213,7 +220,8 @@ hurray::Result<std::unique_ptr<Server>> Server::serve(asio::io_context& io, Endp
     return server;
 }
 
-Server::Server(asio::io_context& io, Endpoint endpoint, const ServerLimits& limits, const wire::Id16& instance)
+Server::Server(asio::io_context& io, Endpoint endpoint, const ServerLimits& limits, const wire::Id16& instance,
+               std::size_t handed_over)
     : io_(io),
       endpoint_(std::move(endpoint)),
       listener_(io, endpoint_.listener.get()),
@@ -229,7 +237,7 @@ Server::Server(asio::io_context& io, Endpoint endpoint, const ServerLimits& limi
       start_time_(static_cast<double>(realtime_ns()) * 1e-9),
       closer_([this, &io](std::uint64_t ticket) { asio::post(io, [this, ticket] { resume({ticket}); }); }),
       segments_(closer_),
-      budget_(segments_, closer_),
+      budget_(segments_, closer_, handed_over),
       registry_(realtime_ns(), limits.quotas, limits.default_mode, window_end_ms(limits)),
       outbound_(segments_, *this, {.unread_fds = limits.unread_descriptors, .all_unread_fds = budget_.limit() / 2}),
       dispatcher_(registry_, segments_, budget_, instance, steady_ms()),
@@ -238,6 +246,46 @@ Server::Server(asio::io_context& io, Endpoint endpoint, const ServerLimits& limi
 }
 
 Server::~Server() { stop(); }
+
+/// Before anybody is served: what was kept is there, and what is told from now on is kept first.
+hurray::Result<void> Server::start_keeping(Keeping keeping) {
+    store::Found found = store::find(std::move(keeping.from_before));
+    Recovery before;
+    before.has_journal = found.has_journal;
+    before.journal = found.journal;
+    before.last_segment = found.last_segment;
+    std::map<keep::StoredSegment, SegmentNumber> numbers;
+    for (store::WholeCapsule& capsule : found.capsules) {
+        Publication publication;
+        publication.buffer_bytes = capsule.checked.buffer_bytes;
+        for (std::size_t i = 0; i < capsule.offer.segments.size(); ++i) {
+            const wire::Segment& segment = capsule.offer.segments[i];
+            const auto [number, fresh] = numbers.try_emplace(keep::StoredSegment{segment.number});
+            if (fresh) {
+                number->second = segments_.add(std::move(found.segments.at(number->first)), segment.size);
+            }
+            publication.brought.push_back({number->second, capsule.checked.files[i]});
+        }
+        publication.request = std::move(capsule.offer);
+        before.capsules.push_back({capsule.id.uid, std::move(publication)});
+    }
+    log::info("recovered", {{"capsules", before.capsules.size()},
+                            {"segments", numbers.size()},
+                            {"names", before.journal.names.size()},
+                            {"journal", found.has_journal ? "found" : "none"},
+                            {"removed", found.rest.size()}});
+    keeper_ = std::make_unique<store::Keeper>(keeping.manager, segments_,
+                                              [this](std::vector<keep::Note>& notes) { registry_.write_notes(notes); });
+    registry_.recover(std::move(before), steady_ms(), outbox_);
+    if (auto begun = keeper_->begin(found); !begun) {
+        return begun;
+    }
+    deliver();
+    if (registry_.next_deadline_ms()) {
+        arm_deadline();
+    }
+    return {};
+}
 
 void Server::stop() {
     if (std::exchange(stopped_, true)) {
@@ -525,7 +573,33 @@ void Server::deliver() {
             traffic_.count(closing->error);  // the cut that follows has a line of its own
         }
     }
+    keep();
+    answering_.insert(answering_.end(), outbox_.answering.begin(), outbox_.answering.end());
     outbound_.deliver(outbox_);
+    note_answers();
+}
+
+/// Does what is to be done before the packets of this step are sent.
+void Server::keep() {
+    if (keeper_ && !outbox_.kept.empty()) {
+        keeper_->keep(outbox_.kept);
+        outbox_.kept.clear();
+    }
+}
+
+/// Tells the registry which publishers have their answers. Who has left won't.
+void Server::note_answers() {
+    if (answering_.empty()) {
+        return;
+    }
+    std::erase_if(answering_, [this](const Outbox::Answering& each) {
+        const auto sent = outbound_.has_sent_all(each.publisher);
+        if (sent == true) {
+            registry_.note_answered(each.capsule, outbox_);
+        }
+        return sent != false;
+    });
+    keep();
 }
 
 void Server::note_refusal(SessionNumber number, const hurray::Error& error) {
@@ -584,7 +658,7 @@ void Server::end_session(SessionNumber number, std::string_view reason, bool is_
         if (const std::size_t leases = registry_.leases_of(number); leases != 0) {
             peer_log_.write(log::Level::Info, "leases_lost", peer, {{"leases", leases}});
         }
-        registry_.end_session(number, outbox_);
+        registry_.end_session(number, steady_ms(), outbox_);
         deliver();
     }
 }
@@ -600,6 +674,7 @@ void Server::end_broken() {
 /// What is due after each step, whatever it was.
 void Server::finish_step() {
     end_broken();
+    note_answers();
     if (!snapshotting_.empty() && !pump_posted_) {
         pump_snapshots();
         end_broken();

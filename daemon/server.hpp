@@ -22,12 +22,15 @@
 #include "daemon/descriptor_budget.hpp"
 #include "daemon/dispatcher.hpp"
 #include "daemon/metrics.hpp"
+#include "daemon/notify_socket.hpp"
 #include "daemon/outbound.hpp"
 #include "daemon/peer_log.hpp"
 #include "daemon/quota.hpp"
 #include "daemon/registry.hpp"
 #include "daemon/segments.hpp"
 #include "daemon/session.hpp"
+#include "daemon/store/keeper.hpp"
+#include "daemon/store/recovery.hpp"
 #include "libhurray/base/result.hpp"
 #include "libhurray/base/unique_fd.hpp"
 
@@ -53,6 +56,12 @@ struct ServerLimits {
     std::chrono::seconds resume_window{30};
 };
 
+/// Where what lingers is kept over the daemon's death: with a service manager that has a store for this process.
+struct Keeping {
+    const NotifySocket& manager;                 ///< a loan for the server's life
+    std::vector<store::HandedOver> from_before;  ///< what it has kept
+};
+
 /// Listens, accepts, owns the sessions and everything that they share; turns what comes in into calls of the dispatcher, and
 /// ends sessions. While it lives nobody else serves its socket.
 ///
@@ -67,12 +76,14 @@ class Server final : private Session::Owner, private Outbound::Listener {
     ///        Internal         the system refuses, with errno
     [[nodiscard]] static hurray::Result<std::unique_ptr<Server>> open(asio::io_context& io,
                                                                       const SocketOptions& options,
-                                                                      const ServerLimits& limits = {});
+                                                                      const ServerLimits& limits = {},
+                                                                      std::optional<Keeping> keeping = std::nullopt);
 
     /// The same on a socket that listens already, non-blocking, and is somebody else's: its file is never removed.
     /// Fails: Internal  the system refuses, with errno
     [[nodiscard]] static hurray::Result<std::unique_ptr<Server>> adopt(asio::io_context& io, hurray::UniqueFd listener,
-                                                                       const ServerLimits& limits = {});
+                                                                       const ServerLimits& limits = {},
+                                                                       std::optional<Keeping> keeping = std::nullopt);
     ~Server();
 
     /// Has `call` called after each step that may have changed what is held. It must do little: each burst of packets is a step.
@@ -104,9 +115,15 @@ class Server final : private Session::Owner, private Outbound::Listener {
     [[nodiscard]] static hurray::Result<Endpoint> open_endpoint(const SocketOptions& options);
 
     [[nodiscard]] static hurray::Result<std::unique_ptr<Server>> serve(asio::io_context& io, Endpoint endpoint,
-                                                                       const ServerLimits& limits);
+                                                                       const ServerLimits& limits,
+                                                                       std::optional<Keeping> keeping);
 
-    Server(asio::io_context& io, Endpoint endpoint, const ServerLimits& limits, const hurray::wire::Id16& instance);
+    Server(asio::io_context& io, Endpoint endpoint, const ServerLimits& limits, const hurray::wire::Id16& instance,
+           std::size_t handed_over);
+
+    [[nodiscard]] hurray::Result<void> start_keeping(Keeping keeping);
+    void keep();
+    void note_answers();
 
     void on_packet(Session& session, std::span<const std::byte> packet, hurray::wire::Received& received) override;
     void on_writable(Session& session) override;
@@ -171,7 +188,9 @@ class Server final : private Session::Owner, private Outbound::Listener {
     Registry registry_;
     Outbound outbound_;
     Dispatcher dispatcher_;
-    Outbox outbox_;  // reused; empty between steps
+    Outbox outbox_;                             // reused; empty between steps
+    std::unique_ptr<store::Keeper> keeper_;     ///< none: what lingers goes with this process
+    std::vector<Outbox::Answering> answering_;  ///< whose answers are still queued
     hurray::wire::BurstReader reader_;
     std::unordered_map<std::uint64_t, std::shared_ptr<Session>> sessions_;
     std::unordered_map<std::uint32_t, std::uint64_t> connections_;  ///< of each user

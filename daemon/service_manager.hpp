@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "daemon/asio.hpp"
-#include "libhurray/base/unique_fd.hpp"
+#include "daemon/notify_socket.hpp"
 
 namespace hurrayd {
 
@@ -22,8 +22,8 @@ class ServiceManager {
   public:
     using Status = std::function<std::string()>;
 
-    /// Reads NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID. `status` makes the status line, without a line break.
-    ServiceManager(asio::io_context& io, Status status);
+    /// Reads WATCHDOG_USEC and WATCHDOG_PID. `status` makes the status line, without a line break. `socket` is a loan for life.
+    ServiceManager(asio::io_context& io, const NotifySocket& socket, Status status);
 
     /// To be called when clients can connect. READY=1 goes out from the loop, thus when they are served; from then on
     /// WATCHDOG=1 does too, at half the time after which the service manager would call this process hung.
@@ -42,9 +42,8 @@ class ServiceManager {
     [[nodiscard]] bool send(std::string_view lines) const noexcept;
 
     asio::io_context& io_;
+    const NotifySocket& socket_;
     Status status_;
-    hurray::UniqueFd socket_;  ///< none: nobody wants to be told
-    std::string address_;      ///< NOTIFY_SOCKET; a leading '@' stands for NUL
     std::optional<std::chrono::microseconds> watchdog_;
     asio::steady_timer report_timer_;
     asio::steady_timer watchdog_timer_;

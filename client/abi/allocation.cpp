@@ -34,8 +34,7 @@ HurrayStatus hurray_client_allocate(HurrayClient* client, const uint64_t* byte_s
         if (!given) {
             return fail(given.error());
         }
-        constexpr Flag kFlags[] = {{HURRAY_ALLOCATE_IMMUTABLE, "HURRAY_ALLOCATE_IMMUTABLE"},
-                                   {HURRAY_ALLOCATE_UNINITIALIZED, "HURRAY_ALLOCATE_UNINITIALIZED"}};
+        constexpr std::uint32_t kFlags = HURRAY_ALLOCATE_IMMUTABLE | HURRAY_ALLOCATE_UNINITIALIZED;
         if (auto checked = check_flags(given->flags, kFlags); !checked) {
             return checked;
         }

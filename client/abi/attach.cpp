@@ -18,9 +18,7 @@ using namespace hurray::client::abi;
 namespace {
 
 Result<AttachTerms> read_terms(const HurrayAttachOptions& options) {
-    constexpr Flag kFlags[] = {{HURRAY_ATTACH_IMMUTABLE_ONLY, "HURRAY_ATTACH_IMMUTABLE_ONLY"},
-                               {HURRAY_ATTACH_TAKE, "HURRAY_ATTACH_TAKE"},
-                               {HURRAY_ATTACH_ALLOW_UNSEALED, "HURRAY_ATTACH_ALLOW_UNSEALED"}};
+    constexpr std::uint32_t kFlags = HURRAY_ATTACH_IMMUTABLE_ONLY | HURRAY_ATTACH_TAKE | HURRAY_ATTACH_ALLOW_UNSEALED;
     if (auto checked = check_flags(options.flags, kFlags); !checked) {
         return fail(std::move(checked.error()));
     }

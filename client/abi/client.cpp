@@ -54,8 +54,7 @@ HurrayStatus hurray_client_connect(const HurrayConnectOptions* options, HurrayCl
         if (!given) {
             return fail(given.error());
         }
-        constexpr Flag kFlags[] = {{HURRAY_CONNECT_DISPATCH_BY_CALLER, "HURRAY_CONNECT_DISPATCH_BY_CALLER"},
-                                   {HURRAY_CONNECT_NO_RECONNECT, "HURRAY_CONNECT_NO_RECONNECT"}};
+        constexpr std::uint32_t kFlags = HURRAY_CONNECT_DISPATCH_BY_CALLER | HURRAY_CONNECT_NO_RECONNECT;
         if (auto checked = check_flags(given->flags, kFlags); !checked) {
             return checked;
         }

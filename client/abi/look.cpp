@@ -19,7 +19,8 @@ HurrayCapsuleInfo to_c(const wire::Info& info) {
     HurrayCapsuleInfo out{};
     out.struct_size = sizeof out;
     out.flags = memory_flags(info.immutable, info.unsealed) | (info.retired ? HURRAY_CAPSULE_RETIRED : 0U) |
-                (info.lingering ? HURRAY_CAPSULE_LINGERING : 0U) | (info.once ? HURRAY_CAPSULE_ONCE : 0U);
+                (info.lingering ? HURRAY_CAPSULE_LINGERING : 0U) | (info.once ? HURRAY_CAPSULE_ONCE : 0U) |
+                (info.producer_gone ? HURRAY_CAPSULE_PRODUCER_GONE : 0U);
     out.capsule = client::to_c(info.capsule);
     out.access = {1, info.access.gid, info.access.mode};
     out.version = info.version;
@@ -29,6 +30,7 @@ HurrayCapsuleInfo to_c(const wire::Info& info) {
     out.descriptor = reinterpret_cast<const std::uint8_t*>(info.descriptor.data());
     out.descriptor_len = info.descriptor.size();
     out.pid = info.pid;
+    out.expires_ms = info.expires_ms;
     return out;
 }
 

@@ -43,21 +43,9 @@ template <class Options>
     return options;
 }
 
-/// A flag of a function. Those that come later have a name already, with which they are refused.
-struct Flag {
-    std::uint32_t bit;
-    const char* name;
-    bool is_supported = true;
-};
-
-[[nodiscard]] inline Result<void> check_flags(std::uint32_t flags, std::span<const Flag> known) {
-    std::uint32_t unknown = flags;
-    for (const Flag& flag : known) {
-        unknown &= ~flag.bit;
-        if ((flags & flag.bit) != 0 && !flag.is_supported) {
-            return fail_field(Errc::Unsupported, "options->flags", std::string(flag.name) + " is not supported yet");
-        }
-    }
+/// Whether all of `flags` are among those that a function knows.
+[[nodiscard]] inline Result<void> check_flags(std::uint32_t flags, std::uint32_t known) {
+    const std::uint32_t unknown = flags & ~known;
     if (unknown != 0) {
         std::array<char, 16> text{};
         std::snprintf(text.data(), text.size(), "0x%x", unknown);

@@ -25,19 +25,10 @@ namespace {
 
 /// What all ways of publishing ask for. Each has looked at COPY and IMMUTABLE itself.
 Result<PublishTerms> read_terms(const char* name, const HurrayPublishOptions& options) {
-    constexpr Flag kFlags[] = {{HURRAY_PUBLISH_COPY, "HURRAY_PUBLISH_COPY"},
-                               {HURRAY_PUBLISH_TELL_OPENED, "HURRAY_PUBLISH_TELL_OPENED"},
-                               {HURRAY_PUBLISH_ONCE, "HURRAY_PUBLISH_ONCE"},
-                               {HURRAY_PUBLISH_LINGER, "HURRAY_PUBLISH_LINGER", false},
-                               {HURRAY_PUBLISH_IMMUTABLE, "HURRAY_PUBLISH_IMMUTABLE"}};
+    constexpr std::uint32_t kFlags = HURRAY_PUBLISH_COPY | HURRAY_PUBLISH_TELL_OPENED | HURRAY_PUBLISH_ONCE |
+                                     HURRAY_PUBLISH_LINGER | HURRAY_PUBLISH_IMMUTABLE;
     if (auto checked = check_flags(options.flags, kFlags); !checked) {
         return fail(std::move(checked.error()));
-    }
-    const std::pair<bool, const char*> later[] = {{options.linger_ms != 0, "options->linger_ms"}};
-    for (const auto& [is_set, field] : later) {
-        if (auto checked = check_not_yet(is_set, field); !checked) {
-            return fail(std::move(checked.error()));
-        }
     }
     auto access = read_access(options.access);
     if (!access) {
@@ -56,6 +47,17 @@ Result<PublishTerms> read_terms(const char* name, const HurrayPublishOptions& op
     if (terms.once && options.retain > 1) {
         return fail_field(Errc::InvalidArgument, "options->retain",
                           "is " + std::to_string(options.retain) + ", but what is published ONCE replaces nothing");
+    }
+    if (options.linger_ms < 0) {
+        return fail_field(Errc::InvalidArgument, "options->linger_ms",
+                          "is " + std::to_string(options.linger_ms) + "; 0 lets it linger without an end");
+    }
+    if ((options.flags & HURRAY_PUBLISH_LINGER) != 0) {
+        terms.linger_ms = static_cast<std::uint64_t>(options.linger_ms);
+    } else if (options.linger_ms != 0) {
+        return fail_field(
+            Errc::InvalidArgument, "options->linger_ms",
+            "is " + std::to_string(options.linger_ms) + ", which has no meaning without HURRAY_PUBLISH_LINGER");
     }
     terms.retain = options.retain != 0 ? static_cast<std::uint32_t>(options.retain) : 1;
     terms.access = *access;
@@ -80,7 +82,8 @@ Result<PublishTerms> read_terms(const char* name, const HurrayPublishOptions& op
 HurrayCapsuleInfo to_c_info(const Publisher::Published& published) {
     HurrayCapsuleInfo info{};
     info.flags = memory_flags(published.immutable, published.unsealed) |
-                 (published.retired ? HURRAY_CAPSULE_RETIRED : 0U) | (published.once ? HURRAY_CAPSULE_ONCE : 0U);
+                 (published.retired ? HURRAY_CAPSULE_RETIRED : 0U) | (published.once ? HURRAY_CAPSULE_ONCE : 0U) |
+                 (published.lingering ? HURRAY_CAPSULE_LINGERING : 0U);
     info.capsule = to_c(published.capsule);
     if (published.access) {
         info.access = {1, published.access->gid, published.access->mode};

@@ -83,8 +83,9 @@ typedef struct HurrayPlacement {
 #define HURRAY_CAPSULE_UNSEALED \
     0x2u /* some of it is memory without seals, a dma-buf: others may write while it is read */
 #define HURRAY_CAPSULE_RETIRED 0x4u   /* can't be attached any more, is still held */
-#define HURRAY_CAPSULE_LINGERING 0x8u /* outlives its producer */
+#define HURRAY_CAPSULE_LINGERING 0x8u /* outlives its producer (HURRAY_PUBLISH_LINGER), and can be had */
 #define HURRAY_CAPSULE_ONCE 0x10u /* is not attached but taken, by one: queued without a lease, taken once RETIRED */
+#define HURRAY_CAPSULE_PRODUCER_GONE 0x20u /* LINGERING, and its producer has left; from hurray_client_list */
 
 /* What is known of a capsule. */
 typedef struct HurrayCapsuleInfo {
@@ -100,6 +101,8 @@ typedef struct HurrayCapsuleInfo {
     uint64_t descriptor_len;
     int32_t pid;       /* of the producer's process, from hurray_client_list; else 0 */
     uint32_t reserved; /* 0 */
+    uint64_t
+        expires_ms; /* PRODUCER_GONE: it retires in so many milliseconds unless its producer comes back. 0: it does not */
 } HurrayCapsuleInfo;
 
 /* What an event tells. */
@@ -114,12 +117,13 @@ typedef enum HurrayEventKind {
      * without REUSABLE, if the connection is lost; not told if the client is destroyed before. */
     HURRAY_EVENT_ENDED = 6,
     /* To a watch: */
-    HURRAY_EVENT_PRESENT = 7,        /* was there when the watch began */
-    HURRAY_EVENT_SNAPSHOT_END = 8,   /* all that was there has been told */
-    HURRAY_EVENT_PUBLISHED = 9,      /* can be attached from now on */
-    HURRAY_EVENT_RETIRED = 10,       /* withdrawn, replaced or taken: can't be attached any more */
-    HURRAY_EVENT_PRODUCER_LOST = 11, /* its producer's connection ended; it can't be attached any more */
-    HURRAY_EVENT_GAP = 12            /* events were left out, since too many waited to be told: list anew */
+    HURRAY_EVENT_PRESENT = 7,      /* was there when the watch began */
+    HURRAY_EVENT_SNAPSHOT_END = 8, /* all that was there has been told */
+    HURRAY_EVENT_PUBLISHED = 9,    /* can be attached from now on */
+    HURRAY_EVENT_RETIRED = 10,     /* withdrawn, replaced, taken or expired: can't be attached any more */
+    HURRAY_EVENT_PRODUCER_LOST =
+        11,               /* its producer's connection ended; it can't be attached any more. Never of what lingers */
+    HURRAY_EVENT_GAP = 12 /* events were left out, since too many waited to be told: list anew */
 } HurrayEventKind;
 
 /* ENDED: nobody can be reading the memory any more, so it may be written again. Never of an immutable capsule. */
@@ -280,7 +284,7 @@ HURRAY_API HurrayStatus hurray_allocation_destroy(HurrayAllocation **allocation)
 #define HURRAY_PUBLISH_COPY 0x1u        /* publish_list: copy ordinary memory into a new segment */
 #define HURRAY_PUBLISH_TELL_OPENED 0x2u /* LEASE_OPENED events too */
 #define HURRAY_PUBLISH_ONCE 0x4u        /* it queues behind its name, to be taken by one; see below */
-#define HURRAY_PUBLISH_LINGER 0x8u      /* not supported yet */
+#define HURRAY_PUBLISH_LINGER 0x8u      /* it stays when this client is gone; see below */
 #define HURRAY_PUBLISH_IMMUTABLE 0x10u  /* publish_list, with COPY: the copy is immutable */
 
 typedef struct HurrayPublishOptions {
@@ -289,7 +293,7 @@ typedef struct HurrayPublishOptions {
     HurrayAccess access;    /* of an allocation what it was allocated for, or not set: then it is that */
     uint64_t retain;        /* versions of the name that stay attachable, this one included: 1 to 4096; 0: 1 */
     uint64_t group;         /* of hurray_client_group_begin: there with all of the group, or never. 0: at once */
-    int64_t linger_ms;      /* not supported yet: must be 0 */
+    int64_t linger_ms;      /* with LINGER: for how long it stays when this client is gone; 0: without an end */
     HurrayEventFn on_event; /* events of this capsule; may be null */
     void *context;
     int64_t
@@ -302,7 +306,7 @@ typedef struct HurrayPublishOptions {
  * has ended; on failure the caller still has it.
  *
  * A capsule can be attached until it is withdrawn, another one is published under its name, or this client is closed or
- * dies. `name` may be null: then it can be attached by its id only. `out` may be null.
+ * dies, unless it is to LINGER. `name` may be null: then it can be attached by its id only. `out` may be null.
  *
  * With `retain` the newest versions of the name stay attachable by their numbers, as many as the last publish says; older ones retire.
  * Those that are withdrawn, or whose client is gone, don't count.
@@ -311,6 +315,12 @@ typedef struct HurrayPublishOptions {
  * (HURRAY_ATTACH_TAKE), the oldest first. LEASE_TAKEN tells that somebody has it. Before that a taker may die, or give it back: then it is
  * queued again in front (LEASE_LOST or _RELEASED); the third time it ends, LEASE_LOST. What nobody has taken ends with this client.
  * While anything of a name lives, it is either such a queue or has versions that are attached.
+ *
+ * LINGER leaves the capsule with the daemon when this client is closed, dies or is cut off: it can be attached, or taken, as before, and
+ * nobody is told PRODUCER_LOST, until it is withdrawn (by whoever may write it), replaced, or `linger_ms` are over since its producer left. A
+ * client that was cut off takes it up again by itself. The daemon holds its memory meanwhile, on this user's account; what the
+ * program shares a segment with (small allocations) stays too. Where the daemon has a descriptor store of the service manager's, it
+ * survives the daemon too; elsewhere it goes with the daemon.
  *
  * An allocation with HURRAY_ALLOCATE_IMMUTABLE is sealed just before it is sent. Pointers into it stay valid, for reading; a write
  * through them is a SIGSEGV. If the daemon then refuses, it may be published again, under another name for one, but not be written
@@ -407,7 +417,8 @@ HURRAY_API HurrayStatus hurray_client_group_begin(HurrayClient *client, uint64_t
  * each of them ends (HURRAY_EVENT_ENDED, REUSABLE), and none was ever seen.
  *
  * A refused commit changes nothing: the group is still open, to be committed again or aborted. After CONNECTION_LOST and CLOSED
- * it has ended, one way or the other, and so have its capsules.
+ * it has ended, one way or the other, and so have its capsules; what it was to replace may be retired, all of it or some.
+ * Publish it again.
  *
  * HURRAY_ERR_ALREADY_EXISTS  the name of a member, which the message tells, belongs to another user by now
  * HURRAY_ERR_NOT_PERMITTED   the name of a member is held by a capsule that may not be replaced

@@ -247,6 +247,12 @@ Result<Info> read_info(std::string_view part, std::size_t index) {
             case varint(pb::Info::kOnceFieldNumber):
                 out.once = read_bool(in);
                 break;
+            case varint(pb::Info::kProducerGoneFieldNumber):
+                out.producer_gone = read_bool(in);
+                break;
+            case varint(pb::Info::kExpiresMsFieldNumber):
+                out.expires_ms = in.get_uint64();
+                break;
             default:
                 in.skip();
         }

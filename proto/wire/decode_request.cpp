@@ -117,7 +117,6 @@ Result<RequestMessage> read_publish(std::string_view message, std::size_t fd_cou
     Parts placement_parts;
     std::optional<std::string_view> taken_by;
     std::uint64_t retain = 0;
-    bool lingers = false;
     Publish out;
     for (Reader in = reader(message); in.next();) {
         switch (in.tag_and_type()) {
@@ -146,8 +145,7 @@ Result<RequestMessage> read_publish(std::string_view message, std::size_t fd_cou
                 out.once = read_bool(in);
                 break;
             case varint(pb::Publish::kLingerMsFieldNumber):
-                lingers = true;
-                in.skip();
+                out.linger_ms = in.get_uint64();
                 break;
             case varint(pb::Publish::kGroupFieldNumber):
                 out.group = in.get_uint64();
@@ -175,9 +173,6 @@ Result<RequestMessage> read_publish(std::string_view message, std::size_t fd_cou
         return pass_on(checked_name);
     }
     out.name = std::move(*checked_name);
-    if (lingers) {
-        return not_yet({"publish.linger_ms"});
-    }
     if (auto checked = set_retain(out, retain); !checked) {
         return pass_on(checked);
     }

@@ -108,6 +108,9 @@ void write(const Publish& in, Writer& out) {
         put(out, pb::Publish::kRetainFieldNumber, in.retain);
     }
     put(out, pb::Publish::kOnceFieldNumber, in.once ? 1 : 0);
+    if (in.linger_ms) {
+        out.add_uint64(static_cast<Tag>(pb::Publish::kLingerMsFieldNumber), *in.linger_ms);
+    }
     put(out, pb::Publish::kGroupFieldNumber, in.group);
     put(out, pb::Publish::kVersionFieldNumber, in.version);
     put(out, pb::Publish::kRetiredFieldNumber, in.retired ? 1 : 0);
@@ -256,6 +259,8 @@ void write(const ListReply& in, Writer& out) {
         put(part, pb::Info::kImmutableFieldNumber, info.immutable ? 1 : 0);
         put(part, pb::Info::kUnsealedFieldNumber, info.unsealed ? 1 : 0);
         put(part, pb::Info::kOnceFieldNumber, info.once ? 1 : 0);
+        put(part, pb::Info::kProducerGoneFieldNumber, info.producer_gone ? 1 : 0);
+        put(part, pb::Info::kExpiresMsFieldNumber, info.expires_ms);
     }
     put_bytes(out, pb::ListReply::kCursorFieldNumber, in.cursor);
 }

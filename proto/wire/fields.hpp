@@ -12,7 +12,7 @@
 #include "hurray/broker/v1/broker.pb.h"
 #include "proto/wire/packet_buffer.hpp"
 
-/// Protobuf's wire format, by protozero. For the codec's own files.
+/// Protobuf's wire format, by protozero. For the codec's own files, and for what the daemon stores.
 ///
 /// protoc's classes give the numbers of the fields, which come from broker.proto; none of their code is linked. They would
 /// put every message together on the heap before it is read, and bring libprotobuf into programs that have one of their own.

@@ -124,6 +124,8 @@ struct Info {
     bool immutable = false;
     bool unsealed = false;
     bool once = false;
+    bool producer_gone = false;
+    std::uint64_t expires_ms = 0;  ///< 0: it does not
 };
 
 struct Use {
@@ -172,8 +174,10 @@ struct Publish {
     std::uint64_t version = 0;     ///< of a capsule that a former life of the daemon had; 0: it is new
     std::uint32_t retain = 1;      ///< versions of its name that can be attached, this one included
     bool once = false;             ///< it is not attached but taken, by one
-    bool retired = false;          ///< of a capsule of a former life
-    LeaseId taken_by{};  ///< of such a one that was published `once`: the lease that took it; its `lease` 0: none did
+    std::optional<std::uint64_t> linger_ms =
+        {};                ///< it outlives its session, by so many milliseconds at most; 0: without an end
+    bool retired = false;  ///< of a capsule of a former life
+    LeaseId taken_by{};    ///< of such a one that was published `once`: the lease that took it; its `lease` 0: none did
 };
 
 /// Which version of a name an attach asks for.

@@ -12,7 +12,7 @@
 #include "proto/wire/fields.hpp"
 #include "proto/wire/messages.hpp"
 
-/// Reading the parts that several messages have. For the codec's own files.
+/// Reading the parts that several messages have. For the codec's own files, and for what the daemon stores.
 ///
 /// Each takes the bytes of its part, checks it and names the rule that was broken. All throw protozero::exception for what
 /// is not protobuf.

@@ -4,7 +4,7 @@
 // After each step the registry must agree with itself (check_consistency), the table of segments with the registry, and the
 // descriptors of this process with both. And each peer is a client that checks what it is sent: every packet decodes, answers
 // belong to a request of its own, each lease of a capsule is opened once and ended once with the right number remaining, a capsule ends
-// once, when nobody holds it. At the end everybody leaves, and nothing is left.
+// once, when nobody holds it. At the end everybody leaves, what lingers is withdrawn, and nothing is left.
 
 #include <algorithm>
 #include <array>
@@ -275,6 +275,8 @@ class World : private hurrayd::Outbound::Listener {
         }
         registry_.close_window(out_);
         settle();
+        withdraw_what_lingers();
+        settle();
         check();
         HURRAY_CHECK(registry_.totals() == hurrayd::Registry::Totals{});
         HURRAY_CHECK(segments_.size() == 0);
@@ -294,6 +296,21 @@ class World : private hurrayd::Outbound::Listener {
         std::uint64_t next_lease = 1;
         bool wants_room = false;
     };
+
+    void withdraw_what_lingers() {
+        const SessionNumber root{UINT64_MAX};
+        HURRAY_CHECK(registry_.open_session(root, {0, 0, 0, true, id16(255)}).has_value());
+        registry_.list(root, 1, {}, now_ms_, out_);
+        const wire::Packet packet = out_.packets.at(0).packet;  // all of it: ids are few
+        out_.clear();
+        for (const wire::Info& info : std::get<wire::ListReply>(packet.message).capsules) {
+            HURRAY_CHECK(info.lingering && info.producer_gone);
+            registry_.withdraw(root, 2, {info.capsule}, out_);
+            outbound_.deliver(out_);
+        }
+        registry_.end_session(root, now_ms_, out_);
+        outbound_.deliver(out_);
+    }
 
     static std::uint64_t open_descriptors() {
         const auto count = hurrayd::count_open_descriptors();
@@ -447,6 +464,11 @@ class World : private hurrayd::Outbound::Listener {
         publish.retain = publish.once ? 1 : 1U + sort_of_life / 2U % 4U;
         if (publish.once && publish.version != 0 && sort_of_life / 8U % 4 == 0) {
             publish.taken_by = {kUsers.at(0), hurrayd::session_hash(id16(sort_of_life / 32U)), 1U + sort_of_life / 64U};
+        }
+        if (sort_of_life / 16U % 4 == 1) {
+            publish.linger_ms = sort_of_life / 64U % 2 == 0 ? 0 : 500;
+            // Whoever adopts it has not seen its leases open.
+            claimed_.insert({peer.daemons.credentials.uid, publish.capsule});
         }
         std::vector<std::size_t> kinds;
         if (kind % 4 != 0) {
@@ -662,7 +684,7 @@ class World : private hurrayd::Outbound::Listener {
         outbound_.remove(number);
         peer->daemon_end.reset();
         if (peer->daemons.greeted) {
-            registry_.end_session(number, out_);
+            registry_.end_session(number, now_ms_, out_);
             outbound_.deliver(out_);
             while (registry_.has_endings()) {
                 registry_.continue_endings(out_);

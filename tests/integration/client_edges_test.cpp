@@ -21,6 +21,7 @@
 #include "proto/wire/packet_socket.hpp"
 #include "tests/integration/client_test.hpp"
 #include "tests/support/child.hpp"
+#include "tests/support/out_of_range.hpp"
 #include "tests/support/raw_peer.hpp"
 #include "tests/support/sanitized.hpp"
 #include "tests/support/temporary_directory.hpp"
@@ -718,6 +719,48 @@ TEST(StubbedDaemon, WrongDescriptorsAreRefused) {
         });
         EXPECT_EQ(status_of([&] { client.attach("stub"); }), HURRAY_ERR_PROTOCOL);
         daemon.get();
+    }
+}
+
+// case G2: what a daemon may say that lies
+TEST(StubbedDaemon, GrantsThatWrapOrLieOutsideAreRefusedAndThoseAtTheEdgeAreNot) {
+    StubDaemon stub;
+    Client client = stub.connect();
+    // What it does not keep it drops, when it likes.
+    const auto receive = [&] {
+        for (;;) {
+            wire::Request request = stub.receive();
+            if (!std::holds_alternative<wire::Drop>(request.message)) {
+                return request;
+            }
+            stub.send({request.request_id, wire::Done{}});
+        }
+    };
+    const auto attach = [&](const Placed& placed) {
+        auto daemon = std::async(std::launch::async, [&] {
+            const auto request = receive();
+            TestTensor tensor = make_tensor("stub", 16, 1);
+            wire::AttachReply reply;
+            reply.capsule = {0, fresh_id()};
+            reply.name = "stub";
+            reply.version = 1;
+            reply.descriptor = placed.descriptor;
+            reply.segments = tensor.publish.segments;
+            reply.placements = placed.placements;
+            stub.send({request.request_id, reply}, {tensor.fd.get()});
+            const auto released = receive();
+            EXPECT_TRUE(std::holds_alternative<wire::Release>(released.message));
+            stub.send({released.request_id, wire::Done{}});
+        });
+        const HurrayStatus status = status_of([&] { client.attach("stub"); });
+        daemon.get();
+        return status;
+    };
+    for (const Placed& placed : out_of_range()) {
+        EXPECT_EQ(attach(placed), HURRAY_ERR_PROTOCOL) << placed.what;
+    }
+    for (const Placed& placed : just_in_range()) {
+        EXPECT_EQ(attach(placed), HURRAY_OK) << placed.what;
     }
 }
 

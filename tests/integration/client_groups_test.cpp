@@ -193,6 +193,22 @@ TEST_F(ClientGroups, ClosedClientLeavesNothingStaged) {
     EXPECT_EQ(status_of([&] { group.commit(); }), HURRAY_ERR_CLOSED);
 }
 
+// case B5
+TEST_F(ClientGroups, ThreeHundredBuffersAreThereAtOnceAndComplete) {
+    Group group = producer.begin_group();
+    for (std::uint32_t i = 0; i < 300; ++i) {
+        publish(producer, "parts/" + std::to_string(i), 100, 1000 * i, into(group));
+        EXPECT_TRUE(consumer.list("parts/").empty());
+    }
+    group.commit();
+    for (std::uint32_t i = 0; i < 300; ++i) {
+        const Tensor part = consumer.attach("parts/" + std::to_string(i));
+        ASSERT_EQ(part.elements<std::uint32_t>().front(), 1000 * i);
+        ASSERT_EQ(part.elements<std::uint32_t>().back(), 1000 * i + 99);
+    }
+}
+
+// case B5: it had sent two of three
 TEST_F(ClientGroups, WhatAKilledProducerHadStagedIsNeverSeen) {
     const std::size_t daemon_fds = daemon_.open_descriptors();
     const pid_t child = ::fork();

@@ -124,24 +124,40 @@ TEST_F(Handover, EverySizeArrivesWholeAndAsLongAsItWasPublished) {
 TEST_F(Handover, EmptyTensorsAreHandedOverWithoutAnyMemory) {
     Client producer = connect();
     Client consumer = connect();
+    const std::size_t mappings = count_shared_mappings();
     const std::vector<std::vector<std::uint64_t>> shapes = {{0}, {1, 8, 0, 128}, {0, 0}};
-    for (const auto& shape : shapes) {
-        EventLog log;
-        PublishOptions options;
-        options.on_event = log.sink();
-        producer.publish("empty", producer.allocate<float>(shape), std::move(options));
-        {
-            const Tensor tensor = consumer.attach("empty");
-            EXPECT_EQ(tensor.shape(), shape);
-            EXPECT_EQ(tensor.element_type(), ElementType::Float32);
-            EXPECT_EQ(tensor.info().byte_size, 0U);
-            EXPECT_EQ(used(consumer, "leases"), 1U);
+    for (const ElementType type : {ElementType::Float32, ElementType::BFloat16, ElementType::Bool}) {
+        for (const auto& shape : shapes) {
+            DenseDescriptor empty;
+            empty.element_type = type;
+            empty.shape = shape;
+            EventLog log;
+            PublishOptions options;
+            options.on_event = log.sink();
+            producer.publish("empty", producer.allocate(empty), std::move(options));
+            {
+                const Tensor tensor = consumer.attach("empty");
+                EXPECT_EQ(tensor.shape(), shape);
+                EXPECT_EQ(tensor.element_type(), type);
+                EXPECT_EQ(tensor.info().byte_size, 0U);
+                EXPECT_EQ(used(consumer, "leases"), 1U);
+            }
+            EXPECT_TRUE(log.wait_for(HURRAY_EVENT_LEASE_RELEASED));
+            EXPECT_EQ(used(consumer, "leases"), 0U);
         }
-        EXPECT_TRUE(log.wait_for(HURRAY_EVENT_LEASE_RELEASED));
-        EXPECT_EQ(used(consumer, "leases"), 0U);
+        // A scalar is not empty.
+        DenseDescriptor scalar;
+        scalar.element_type = type;
+        producer.publish("scalar", producer.allocate(scalar));
+        const Tensor tensor = consumer.attach("scalar");
+        EXPECT_TRUE(tensor.shape().empty());
+        EXPECT_EQ(tensor.info().byte_size, type == ElementType::Float32 ? 4U : type == ElementType::BFloat16 ? 2U : 1U);
+        producer.withdraw(tensor.info().capsule);
     }
+    EXPECT_LE(count_shared_mappings(), mappings + 2) << "the scalars' arena, on both sides, and nothing else";
 }
 
+// case B5
 TEST_F(Handover, SparseTensorArrivesWithItsThreeBuffersAndItsLayout) {
     Client producer = connect();
     Client consumer = connect();
@@ -344,6 +360,24 @@ TEST_F(Handover, AbsentNameIsNotFoundAtOnceAndTimedOutAfterAWait) {
     options.timeout = -2ms;
     EXPECT_EQ(status_of([&] { consumer.attach("absent", options); }), HURRAY_ERR_INVALID_ARGUMENT);
     EXPECT_EQ(used(consumer, "waiting"), 0U);
+
+    // Memory that is only written is not there yet.
+    Client producer = connect();
+    options.timeout = 500ms;
+    std::thread waiter(
+        [&] { EXPECT_EQ(status_of([&] { consumer.attach("absent", options); }), HURRAY_ERR_TIMED_OUT); });
+    while (used(producer, "waiting") == 0) {
+        std::this_thread::yield();
+    }
+    const Allocation allocation = producer.allocate<float>({100'000});
+    waiter.join();
+    options.timeout = std::chrono::milliseconds(1'000'000'000'000'000'000);
+    std::thread patient([&] { EXPECT_EQ(consumer.attach("late", options).elements<std::uint32_t>()[0], 3U); });
+    while (used(producer, "waiting") == 0) {
+        std::this_thread::yield();
+    }
+    publish(producer, "late", 1, 3);
+    patient.join();
 }
 
 TEST_F(Handover, WaitingAttachCompletesWhenTheNameIsPublished) {
@@ -359,6 +393,38 @@ TEST_F(Handover, WaitingAttachCompletesWhenTheNameIsPublished) {
     }
     publish(producer, "later", 1, 42);
     waiter.join();
+}
+
+// case C12
+TEST_F(Handover, WhatIsAttachedAgainAndAgainIsMappedOnceAndReleasedOnce) {
+    Client producer = connect();
+    Client one = connect();
+    Client other = connect();
+    RawPeer peer = RawPeer::greeted(daemon_.socket_path());
+    publish(producer, "x", 100'000, 1);
+    const auto round = [&](Client& client) {
+        Tensor first = client.attach("x");
+        const Tensor again = client.attach("x");
+        first.release();
+        const Tensor third = client.attach("x");
+        first.release();  // twice over
+        EXPECT_EQ(third.elements<std::uint32_t>()[99'999], 100'000U);
+    };
+    round(one);
+    round(other);
+    const std::size_t mappings = count_shared_mappings();
+    for (std::uint64_t i = 1; i <= static_cast<std::uint64_t>(rounds(1000)); ++i) {
+        round(one);
+        round(other);
+        peer.attach(i, "x");
+        peer.call<wire::Done>(wire::Release{{i}});
+        peer.call<wire::Done>(wire::Release{{i}});          // twice
+        peer.call<wire::Done>(wire::Release{{1'000'000}});  // never granted
+    }
+    EXPECT_EQ(count_shared_mappings(), mappings);
+    while (used(producer, "leases") != 0) {
+        std::this_thread::yield();
+    }
 }
 
 TEST_F(Handover, NewerThanWaitsForTheNextVersion) {
@@ -405,8 +471,9 @@ TEST_F(Handover, NamesThatBreakTheRulesAreRefusedByName) {
     Client client = connect();
     const std::string too_long(256, 'n');
     const std::string longest(255, 'n');
-    for (const std::string& name : {std::string("a/../b"), std::string("/a"), std::string("a//b"), std::string("a/"),
-                                    std::string("./a"), std::string("tab\there"), std::string("\xff\xfe"), too_long}) {
+    for (const std::string& name :
+         {std::string("a/../b"), std::string("/a"), std::string("a//b"), std::string("a/"), std::string("./a"),
+          std::string("tab\there"), std::string("\xff\xfe"), too_long, std::string("//a"), std::string(100'000, 'n')}) {
         const HurrayStatus status = status_of([&] { client.attach(name); });
         EXPECT_TRUE(status == HURRAY_ERR_INVALID_ARGUMENT || status == HURRAY_ERR_LIMIT) << name << ": " << status;
         EXPECT_EQ(status_of([&] { publish(client, name, 1, 1); }), status) << name;
@@ -417,6 +484,7 @@ TEST_F(Handover, NamesThatBreakTheRulesAreRefusedByName) {
         EXPECT_EQ(status_of([&] { client.attach(name); }), HURRAY_OK) << name;
     }
     EXPECT_EQ(client.list().size(), 6U);
+    EXPECT_EQ(status_of([&] { client.attach(""); }), HURRAY_ERR_INVALID_ARGUMENT) << "empty: nothing to look for";
 }
 
 TEST_F(Handover, AGibibyteIsHandedOverWithoutMovingAByte) {

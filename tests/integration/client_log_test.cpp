@@ -87,6 +87,20 @@ TEST_F(ClientLog, LevelsSayMoreAndMore) {
     EXPECT_GE(count(debug, "event=answered request=attach id="), 2u) << debug;
 }
 
+// case C8
+TEST_F(ClientLog, ConnectingInVainIsToldOnceHoweverOftenItIsTried) {
+    ::setenv("HURRAY_LOG", "info", 1);
+    testing::internal::CaptureStderr();
+    ConnectOptions options;
+    options.address = daemon_.socket_path() + "-absent";
+    options.timeout = 300ms;
+    EXPECT_EQ(status_of([&] { (void)Client::connect(std::move(options)); }), HURRAY_ERR_DAEMON_UNAVAILABLE);
+    const std::string said = testing::internal::GetCapturedStderr();
+    EXPECT_EQ(count(said, "\n"), 1u) << said;
+    EXPECT_EQ(count(said, "event=call_failed call=hurray_client_connect status=HURRAY_ERR_DAEMON_UNAVAILABLE"), 1u)
+        << said;
+}
+
 TEST_F(ClientLog, LevelThatDoesNotExistIsTold) {
     EXPECT_EQ(count(say("loud\n"), "hurray: HURRAY_LOG is \"loud\\x0a\", allowed: off, error, warning, info, debug\n"),
               2u)

@@ -213,10 +213,15 @@ TEST_F(Messages, FlagsAreRefusedByTheirNames) {
     const std::uint8_t byte = 0;
     HurrayPublishOptions publish{};
     publish.struct_size = sizeof publish;
-    publish.flags = HURRAY_PUBLISH_LINGER;
-    EXPECT_EQ(hurray_client_publish(client.handle(), "x", &byte, 1, &allocation, &publish, nullptr),
-              HURRAY_ERR_UNSUPPORTED);
-    EXPECT_THAT(hurray_last_error_message(), HasSubstr("HURRAY_PUBLISH_LINGER"));
+    for (const std::int64_t linger_ms : {1, -1}) {
+        publish.flags = linger_ms < 0 ? HURRAY_PUBLISH_LINGER : 0U;
+        publish.linger_ms = linger_ms;
+        EXPECT_EQ(hurray_client_publish(client.handle(), "x", &byte, 1, &allocation, &publish, nullptr),
+                  HURRAY_ERR_INVALID_ARGUMENT);
+        EXPECT_THAT(hurray_last_error_message(),
+                    HasSubstr(linger_ms < 0 ? "is -1; 0 lets it linger" : "is 1, which has no meaning without"));
+    }
+    publish.linger_ms = 0;
     publish.flags = HURRAY_PUBLISH_ONCE;
     publish.retain = 2;
     EXPECT_EQ(hurray_client_publish(client.handle(), "x", &byte, 1, &allocation, &publish, nullptr),

@@ -1,7 +1,9 @@
 // Forks, threads and finalizers: who may speak for whom, and what may wait for what.
+#include <array>
 #include <atomic>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <latch>
 #include <optional>
 #include <set>
@@ -92,6 +94,52 @@ TEST_F(Fork, ChildThatDestroysEveryHandleDoesNotSpeakForItsParent) {
     EXPECT_EQ(consumer->attach("allocated").elements<std::uint32_t>()[0], 5U);
     tensor->release();
     EXPECT_TRUE(log.wait_for(HURRAY_EVENT_LEASE_RELEASED));
+}
+
+// case D6
+TEST_F(Fork, ParentAndChildAttachAtOnceAndNeitherGetsWhatIsTheOthers) {
+    Client producer = connect();
+    Client client = connect();
+    publish(producer, "x", 1000, 10);
+    const int attaches = rounds(1000);
+    const auto attach_all = [&](Client& one) {
+        for (int i = 0; i < attaches; ++i) {
+            if (one.attach("x").elements<std::uint32_t>()[999] != 1009) {
+                return false;
+            }
+        }
+        return true;
+    };
+    enum class Leaves { Exit, AtOnce, Killed };
+    for (const Leaves leaves : {Leaves::Exit, Leaves::AtOnce, Leaves::Killed}) {
+        const std::array<Tensor, 2> held = {client.attach("x"), client.attach("x")};
+        const pid_t child = ::fork();
+        if (child == 0) {
+            bool good = status_of([&] { client.attach("x"); }) == HURRAY_ERR_FORKED;
+            try {
+                Client own = connect(true);  // no threads in a child
+                good = good && attach_all(own) && held[0].elements<std::uint32_t>()[0] == 10U;
+            } catch (const std::exception&) {
+                good = false;
+            }
+            if (leaves == Leaves::Killed && good) {
+                ::raise(SIGKILL);
+            }
+            if (leaves == Leaves::Exit && good &&
+                !kIsSanitized) {  // which looks for leaks then, in a copy of half a process
+                std::exit(0);
+            }
+            ::_exit(good ? 0 : 1);
+        }
+        EXPECT_TRUE(attach_all(client));
+        const int status = wait_for_end(child);
+        EXPECT_EQ(status, leaves == Leaves::Killed ? SIGKILL : 0);
+        while (used(producer, "leases") != 2) {  // those that were released last may be on their way
+            std::this_thread::yield();
+        }
+        EXPECT_EQ(held[1].elements<std::uint32_t>()[0], 10U);
+        EXPECT_EQ(held[1].state(), HURRAY_OK);
+    }
 }
 
 TEST_F(Fork, ChildDestroysHandlesWhateverItsParentsThreadsHeldLocked) {

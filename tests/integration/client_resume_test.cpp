@@ -131,7 +131,7 @@ TEST_F(Resume, ImmutableMemoryAndMemoryOfOnesOwnAreOfferedAgainWithoutTheCallers
     {
         const UniqueFd own = make_memfd({.size = 2 * 4096, .fill = 'o'});
         const std::int32_t fd = own.get();
-        for (const std::uint64_t offset : {0, 4096}) {
+        for (const std::uint64_t offset : {0U, 4096U}) {
             client.publish_fds("own/" + std::to_string(offset), tensor.encode(), std::span(&fd, 1),
                                std::array{Placement{0, offset}});
         }
@@ -270,6 +270,25 @@ TEST_F(Resume, WithdrawnWhileItIsAwayStaysWithdrawn) {
     EXPECT_EQ(log.kinds(), (std::vector<std::uint32_t>{HURRAY_EVENT_LEASE_RELEASED, HURRAY_EVENT_ENDED}));
 }
 
+// The client was just bringing it back, as one that is there: nobody said any more that it was withdrawn, and it stayed for ever.
+TEST_F(Resume, WithdrawnWhileItIsBroughtBackIsWithdrawn) {
+    Connected producer = connect_logged();
+    EventLog log;
+    const CapsuleInfo first = publish(producer.client, "many/0", 1, 1, told(log));
+    for (int i = 1; i < 1000; ++i) {
+        publish(producer.client, "many/" + std::to_string(i), 1, 1);
+    }
+    restart_daemon();
+    Client observer = connect_logged().client;
+    while (observer.list("many/0").empty()) {
+    }
+    producer.client.withdraw(first.capsule);
+    ASSERT_TRUE(log.wait_for(HURRAY_EVENT_ENDED));
+    producer.wait_back();
+    EXPECT_TRUE(observer.list("many/0").empty());
+    EXPECT_EQ(observer.list("many/").size(), 999U);
+}
+
 TEST_F(Resume, NothingOlderThanWasSeenIsTheLatest) {
     Connected first = connect_logged();
     Connected consumer = connect_logged();
@@ -400,6 +419,42 @@ TEST_F(Resume, ClientsThatDispatchThemselvesComeBackToo) {
     }
     EXPECT_EQ(told, (std::vector<HurrayStatus>{HURRAY_ERR_CONNECTION_LOST, HURRAY_OK}));
     EXPECT_EQ(first_of(client.attach("x")), 1U);
+}
+
+// case C5
+TEST_F(Resume, KilledInAnyPhaseTheDaemonStartsAgainAndItsClientsComeBack) {
+    Connected producer = connect_logged();
+    Connected consumer = connect_logged();
+    publish(producer.client, "x", 10, 1);
+    std::minstd_rand random(20261130);
+    const auto moment = [&] { std::this_thread::sleep_for(std::chrono::microseconds(random() % 20'000)); };
+    const int rounds_of_all = rounds(48) / 4 * 4;
+    for (int round = 0; round < rounds_of_all; ++round) {
+        std::vector<Tensor> leases;
+        switch (round % 4) {
+            case 0:  // while it starts
+                kill_daemon();
+                daemon().start_without_waiting();
+                moment();
+                break;
+            case 1:  // idle
+                break;
+            case 2:  // with leases open
+                for (int i = 0; i < 100; ++i) {
+                    AttachOptions options;
+                    options.timeout = kWatchdog;
+                    leases.push_back(consumer.client.attach("x", options));
+                }
+                break;
+            default:  // while it ends
+                ::kill(daemon().pid(), SIGTERM);
+                moment();
+        }
+        restart_daemon();
+        AttachOptions options;
+        options.timeout = kWatchdog;
+        EXPECT_EQ(first_of(consumer.client.attach("x", options)), 1U) << "round " << round;
+    }
 }
 
 TEST_F(Resume, ManyDeathsInARowLoseNothing) {

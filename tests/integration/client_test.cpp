@@ -19,6 +19,27 @@ std::size_t count_open_descriptors() {
     return static_cast<std::size_t>(std::distance(Iterator("/proc/self/fd"), Iterator())) - 1;  // less the folder's own
 }
 
+std::size_t count_mappings() {
+    if (kIsSanitized || kIsThreadSanitized) {
+        return count_shared_mappings();
+    }
+    std::ifstream maps("/proc/self/maps");
+    std::size_t count = 0;
+    for (std::string line; std::getline(maps, line);) {
+        ++count;
+    }
+    return count;
+}
+
+std::size_t count_shared_mappings() {
+    std::ifstream maps("/proc/self/maps");
+    std::size_t count = 0;
+    for (std::string line; std::getline(maps, line);) {
+        count += line.find("memfd:hurray") != std::string::npos ? 1 : 0;
+    }
+    return count;
+}
+
 std::uint64_t resident_bytes(pid_t pid) {
     std::ifstream statm("/proc/" + std::to_string(pid) + "/statm");
     std::uint64_t total = 0;

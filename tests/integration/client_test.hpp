@@ -81,6 +81,11 @@ class EventLog {
 /// Open descriptors of this process.
 [[nodiscard]] std::size_t count_open_descriptors();
 
+/// Mappings of this process; under a sanitizer, which maps memory as it pleases, only those of shared memory.
+[[nodiscard]] std::size_t count_mappings();
+/// Those of shared memory alone.
+[[nodiscard]] std::size_t count_shared_mappings();
+
 /// Memory that a process has in RAM, in bytes.
 [[nodiscard]] std::uint64_t resident_bytes(pid_t pid);
 

@@ -1,6 +1,9 @@
 #include <array>
+#include <chrono>
 #include <csignal>
+#include <random>
 #include <set>
+#include <thread>
 
 #include <fcntl.h>
 #include <sys/socket.h>
@@ -176,14 +179,17 @@ TEST_F(DaemonCapsule, CancelledWaitIsAnsweredClosed) {
 }
 
 TEST_F(DaemonCapsule, KilledConsumersLeasesAreReportedLostExactlyOnce) {  // case C1
-    constexpr int kRounds = 200;
+    constexpr int kRounds = 500;
+    std::minstd_rand random(1);
     RawPeer producer = peer();
     const TestTensor tensor = make_tensor("t");
     producer.publish(tensor);
+    const pid_t process = daemon.pid();
     const std::size_t descriptors = daemon.open_descriptors();
     const wire::Id16 session = fresh_id();
     for (int round = 0; round < kRounds; ++round) {
-        // The same session id each time, at once after the one before was killed.
+        // The same session id each time, 0 to 5 ms after the one before was killed.
+        std::this_thread::sleep_for(std::chrono::microseconds(random() % 5000));
         Child consumer([&] {
             auto* p = new RawPeer(RawPeer::greeted(daemon.socket_path(), session));  // open until the end
             for (std::uint64_t lease = 1; lease <= 4; ++lease) {
@@ -212,6 +218,7 @@ TEST_F(DaemonCapsule, KilledConsumersLeasesAreReportedLostExactlyOnce) {  // cas
     producer.call<wire::Done>(wire::Forget{{tensor.publish.segments[0].number}});
     expect_only_clients(producer, 1);
     EXPECT_EQ(daemon.open_descriptors(), descriptors - 1) << "all but the capsule's";
+    EXPECT_EQ(daemon.pid(), process);
 }
 
 TEST_F(DaemonCapsule, DeadConsumerIsNoticedThoughItsForkedChildHoldsTheSocket) {

@@ -1,10 +1,13 @@
+#include <chrono>
 #include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <optional>
 #include <stdexcept>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -24,10 +27,17 @@ namespace hurray::test {
 namespace {
 
 TEST(DaemonStart, IsReadyWhenItSaysSo) {  // case C7
-    DaemonProcess daemon;
-    std::vector<RawPeer> clients;
+    DaemonProcess daemon({.arguments = {}, .environment = {}, .descriptor_limit = {}, .before_exec = [] {
+                              std::this_thread::sleep_for(std::chrono::seconds(2));
+                          }});
+    std::vector<RawPeer> clients;  // at once, and none of them has to try twice
+    std::vector<std::uint64_t> hellos;
     for (int i = 0; i < 20; ++i) {
-        clients.push_back(RawPeer::greeted(daemon.socket_path()));
+        hellos.push_back(clients.emplace_back(daemon.socket_path()).send_hello());
+    }
+    for (std::size_t i = 0; i < clients.size(); ++i) {
+        clients[i].next<wire::HelloReply>(hellos[i]);
+        clients[i].call<wire::StatusReply>(wire::StatusRequest{});
     }
 }
 
@@ -88,7 +98,7 @@ TEST(DaemonStart, VersionsRiseOverItsDeath) {
     EXPECT_GT(after.publish(make_tensor("t")).version, first.version);
 }
 
-TEST(DaemonEnd, SigtermTellsClientsAndRemovesTheSocket) {
+TEST(DaemonEnd, SigtermTellsClientsAndRemovesTheSocket) {  // case C7
     for (const int signal : {SIGTERM, SIGINT}) {
         DaemonProcess daemon;
         RawPeer p = RawPeer::greeted(daemon.socket_path());

@@ -256,7 +256,7 @@ TEST(ServiceStatus, AManagerThatDoesNotReadDisturbsNobody) {
     daemon.notification_with("WATCHDOG=1");
 }
 
-TEST(Watchdog, GetsSignsOfLifeAllAlong) {
+TEST(Watchdog, GetsSignsOfLifeAllAlong) {  // case C7
     DaemonProcess daemon(with(kPlain, [](auto& o) { o.watchdog = 20ms; }));
     for (int i = 0; i < 20; ++i) {
         daemon.notification_with("WATCHDOG=1");

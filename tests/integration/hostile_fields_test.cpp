@@ -236,7 +236,11 @@ Request publish() {
            {"the highest", number(7, UINT64_MAX), Errc::Limit, "publish.retain", {"18446744073709551615", "4096"}},
            {"of what is taken once", number(7, 2) + number(8, 1), kInvalid, "publish.retain"}}},
          {"once", "", {{"false", number(8, 0)}}},
-         {"linger_ms", "", {{"0 is a value", number(9, 0), Errc::Unsupported, "publish.linger_ms"}}},
+         // Each stays for a moment, so it is a capsule of its own.
+         {"linger_ms",
+          "",
+          {{"1", number(9, 1) + bytes(1, std::string(16, 'l')) + bytes(2, "lingers")},
+           {"0, then 1", number(9, 0) + number(9, 1) + bytes(1, std::string(16, 'm')) + bytes(2, "lingers too")}}},
          {"group",
           "",
           {{"0", number(10, 0)},
@@ -486,6 +490,7 @@ class HostileFields : public HostilePeer, public testing::WithParamInterface<Req
     static constexpr std::uint64_t kRequestId = 41;
 };
 
+// case G7: each request there is, with each of its fields
 TEST_P(HostileFields, AsItShouldBe) { EXPECT_EQ(answer(with("", ""), due_fds()).code, request.good); }
 
 TEST_P(HostileFields, MissingOutOfRangeOrAtItsLimit) {

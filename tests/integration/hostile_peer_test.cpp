@@ -14,6 +14,7 @@
 #include "tests/integration/hostile_peer.hpp"
 #include "tests/support/daemon_process.hpp"
 #include "tests/support/in_process_daemon.hpp"
+#include "tests/support/out_of_range.hpp"
 #include "tests/support/raw_peer.hpp"
 #include "tests/support/sanitized.hpp"
 
@@ -139,6 +140,32 @@ TEST_F(HostilePeer, BuffersOutsideTheirSegmentAreRefused) {  // case G2
     TestTensor last = make_tensor("t", 16);
     last.publish.placements = {{0, 4096 - 64}};
     p.publish(last);
+}
+
+TEST_F(HostilePeer, WhatWrapsOrLiesOutsideIsRefusedAndWhatIsAtTheEdgeIsNot) {  // case G2
+    RawPeer p = peer();
+    const auto publish = [&](const Placed& placed) {
+        TestTensor tensor = make_tensor("t");
+        tensor.publish.descriptor = placed.descriptor;
+        tensor.publish.placements = placed.placements;
+        return p.send(tensor.publish, {tensor.fd.get()});
+    };
+    for (const Placed& placed : out_of_range()) {
+        EXPECT_EQ(p.next<Error>(publish(placed)).code, Errc::InvalidArgument) << placed.what;
+    }
+    EXPECT_TRUE(p.call<wire::ListReply>(wire::List{}).capsules.empty());
+    for (const Placed& placed : just_in_range()) {
+        SCOPED_TRACE(placed.what);
+        RawPeer other = peer();
+        TestTensor tensor = make_tensor("");
+        tensor.publish.descriptor = placed.descriptor;
+        tensor.publish.placements = placed.placements;
+        other.publish(tensor);
+    }
+    // Where an empty buffer is said to lie means nothing.
+    TestTensor empty = make_tensor("t", 0);
+    empty.publish.placements = {{0, 4097}};
+    p.publish(empty);
 }
 
 TEST_F(HostilePeer, BrokenDescriptorsAreRefused) {

@@ -442,9 +442,9 @@ TEST_F(HurrayctlLookTest, JsonBeforeTheCommandIsJsonToo) {
 
 // ---- list, inspect, status -----------------------------------------------------------------------------------------
 
-const std::set<std::string> kInfoKeys = {"capsule",   "name",     "version",   "bytes", "leases",
-                                         "access",    "retired",  "lingering", "pid",   "descriptor",
-                                         "immutable", "unsealed", "once"};
+const std::set<std::string> kInfoKeys = {"capsule",   "name",     "version",   "bytes",         "leases",
+                                         "access",    "retired",  "lingering", "pid",           "descriptor",
+                                         "immutable", "unsealed", "once",      "producer_gone", "expires_ms"};
 
 TEST_F(HurrayctlLookTest, ListAsJsonHasTheFieldsOfInfo) {
     EXPECT_EQ(json::parse(look({"list", "--json"}).output), json::array());
@@ -494,6 +494,36 @@ TEST_F(HurrayctlLookTest, InspectPrefersWhatCanBeAttachedOverWhatIsOnlyHeld) {
     const json info = json::parse(look({"inspect", "test/a", "--json"}).output);
     EXPECT_EQ(info["version"], second.version);
     EXPECT_EQ(info["retired"], false);
+}
+
+TEST_F(HurrayctlLookTest, WhatLingersIsShownAsSuchWithWhenItExpires) {
+    hurray::Client client = connect();
+    {
+        hurray::Client producer = connect();
+        for (const auto& [name, linger] :
+             {std::pair{"test/endless", hurray::kForever}, {"test/brief", std::chrono::milliseconds(3'600'000)}}) {
+            hurray::PublishOptions options;
+            options.linger = linger;
+            producer.publish(name, producer.allocate<float>({2, 3}), std::move(options));
+        }
+        const json info = json::parse(look({"inspect", "test/brief", "--json"}).output);
+        EXPECT_EQ(info["lingering"], true);
+        EXPECT_EQ(info["producer_gone"], false);
+        EXPECT_NE(look({"list"}).output.find("attachable"), std::string::npos);
+        EXPECT_NE(look({"inspect", "test/brief"}).output.find("lingers     yes: it stays when"), std::string::npos);
+    }
+    while (!client.list("test/endless").at(0).producer_gone || !client.list("test/brief").at(0).producer_gone) {
+    }
+    const json info = json::parse(look({"inspect", "test/brief", "--json"}).output);
+    EXPECT_EQ(info["producer_gone"], true);
+    EXPECT_GT(info["expires_ms"], 3'000'000);
+    EXPECT_EQ(json::parse(look({"inspect", "test/endless", "--json"}).output)["expires_ms"], 0);
+    EXPECT_NE(look({"list"}).output.find("lingering"), std::string::npos);
+    const std::string brief = look({"inspect", "test/brief"}).output;
+    EXPECT_NE(brief.find("lingers     for another 3"), std::string::npos) << brief;
+    EXPECT_NE(brief.find("producer    gone (was pid "), std::string::npos) << brief;
+    const std::string endless = look({"inspect", "test/endless"}).output;
+    EXPECT_NE(endless.find("lingers     until it is withdrawn or replaced"), std::string::npos) << endless;
 }
 
 TEST_F(HurrayctlLookTest, StatusAsJsonHasTheFieldsOfTheReply) {

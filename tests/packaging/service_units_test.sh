@@ -30,6 +30,8 @@ fi
 verify() {
     local said
     said=$(systemd-analyze "$1" --man="$man" verify "${@:2}" 2>&1) || fail "verify $*: $said"
+    # Before 254 there is no such key, and nothing is lost by saying it.
+    said=$(grep -v "Unknown key.* 'FileDescriptorStorePreserve'" <<<"$said") || true
     [[ -z $said ]] || fail "verify $*: $said"
     echo "verified: $*"
 }

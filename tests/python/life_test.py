@@ -131,6 +131,7 @@ def test_a_client_in_a_cycle_with_its_callback_is_collected(monkeypatch):
 # ---- Collectors and threads -----------------------------------------------------------------------------------------
 
 
+# case E4
 def test_collecting_all_the_time_in_eight_threads_hangs_nowhere(client, leases):
     """A finalizer that ran inside the client's own code wanted the client's lock: the program hung for ever."""
     seconds = float(os.environ.get("HURRAY_STRESS_SECONDS", "2"))
@@ -200,6 +201,7 @@ def test_nothing_is_left_behind(client):
 # ---- Fork -----------------------------------------------------------------------------------------------------------
 
 
+# case D6
 def test_a_forked_child_reads_on_and_may_connect_anew(run):
     out = run(
         """

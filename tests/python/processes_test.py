@@ -74,6 +74,7 @@ def test_workers_attach_and_publish_however_they_start(tmp_path, method):
     assert ran.stdout.splitlines() == ["NotFoundError -32 True", "30.0", "1 499500.0"]
 
 
+# case D6
 def test_a_forked_child_that_drops_everything_leaves_the_parents_as_it_is(run):
     out = run(
         """

@@ -40,6 +40,7 @@ def test_what_is_not_there_is_not_found_at_once(client):
         assert "absent" in str(caught.value) and caught.value.status == -32
 
 
+# case E10
 @pytest.mark.parametrize("timeout", [1e-9, 0.001, 0.2])
 def test_what_does_not_come_is_timed_out_not_before_its_time(client, timeout):
     begin = time.monotonic()
@@ -49,6 +50,7 @@ def test_what_does_not_come_is_timed_out_not_before_its_time(client, timeout):
     assert isinstance(caught.value, hurray.TimeoutError) and isinstance(caught.value, hurray.Error)
 
 
+# case E10
 @pytest.mark.parametrize("timeout", [-1, -0.001, math.nan, -math.inf])
 def test_timeouts_that_mean_nothing_are_refused(client, timeout):
     for call in (
@@ -62,6 +64,7 @@ def test_timeouts_that_mean_nothing_are_refused(client, timeout):
         client.attach("absent", timeout="soon")
 
 
+# case E10
 @pytest.mark.parametrize("timeout", [None, 1e18, math.inf, 10**30])
 def test_waits_for_ever_end_when_it_is_published(client, other, timeout):
     waiting = soon(lambda: client.attach("late", timeout=timeout).shape)
@@ -105,6 +108,7 @@ NAMES = [
 ]
 
 
+# case E11
 @pytest.mark.parametrize("name", NAMES, ids=lambda name: repr(name[:10]))
 def test_names_that_break_the_rules_are_refused_before_any_wait(client, name):
     for call in (
@@ -115,6 +119,7 @@ def test_names_that_break_the_rules_are_refused_before_any_wait(client, name):
             call()
 
 
+# case E11
 @pytest.mark.parametrize("name", ["x" * 255, "trailing ", "Größe", "e\u0301", "\u00e9", "a/b/c", "..."])
 def test_names_that_keep_them_are_taken_as_they_are(client, other, name):
     client.publish(name, np.zeros(1), copy=True)

@@ -3,6 +3,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -40,6 +41,9 @@ class Consumer {
             if (by_caller_) {
                 client_->dispatch();
             }
+            if (is_away_) {
+                std::this_thread::sleep_for(1ms);
+            }
             if (one_in(random_, 300)) {
                 connect();  // what is held outlives its client
             }
@@ -59,17 +63,15 @@ class Consumer {
     void connect() {
         client_.reset();
         by_caller_ = one_in(random_, 2);
-        ConnectOptions options;
-        options.address = part_.socket;
-        options.client_name = "soak consumer " + std::to_string(part_.index);
-        options.dispatch_by_caller = by_caller_;
-        client_.emplace(Client::connect(std::move(options)));
+        client_.emplace(connect_as(part_, by_caller_));
+        newest_.clear();
     }
 
     /// What was there of what it asked for: by name, by id, or several names at a time.
     std::vector<Tensor> attach_something() {
         producer_ = random_() % ledger_.producers();
         std::vector<Tensor> tensors;
+        is_away_ = false;
         try {
             switch (random_() % 8) {
                 case 0:
@@ -83,7 +85,8 @@ class Consumer {
                     attach_by_name(tensors);
             }
         } catch (const StatusError& error) {
-            if (error.status() != HURRAY_ERR_NOT_FOUND && error.status() != HURRAY_ERR_TIMED_OUT) {
+            is_away_ = is_away(part_, error);
+            if (error.status() != HURRAY_ERR_NOT_FOUND && error.status() != HURRAY_ERR_TIMED_OUT && !is_away_) {
                 throw;
             }
         }
@@ -105,6 +108,10 @@ class Consumer {
             fail_run(part_,
                      "version " + std::to_string(version) + " is not newer than " + std::to_string(options.newer_than));
         }
+        if (version < newest) {
+            fail_run(part_,
+                     "version " + std::to_string(version) + " came as the latest, after " + std::to_string(newest));
+        }
         newest = version;
     }
 
@@ -114,6 +121,9 @@ class Consumer {
             return;
         }
         const Record& recent = ledger_.at(producer_, written - 1 - random_() % std::min<std::size_t>(written, 16));
+        if (recent.slot == kQueueSlot) {
+            return;
+        }
         tensors.push_back(client_->attach(recent.capsule));
         if (tensors.back().info().capsule != recent.capsule) {
             fail_run(part_, "another capsule came than was asked for");
@@ -184,9 +194,10 @@ class Consumer {
     Tally& tally_;
     std::optional<Client> client_;
     bool by_caller_ = false;
+    bool is_away_ = false;  // the daemon, as the last attach found it
     std::vector<Held> held_;
-    std::map<std::pair<std::size_t, std::uint32_t>, std::uint64_t> newest_;
-    std::size_t producer_ = 0;  // whom it asked last
+    std::map<std::pair<std::size_t, std::uint32_t>, std::uint64_t> newest_;  // that this client was given
+    std::size_t producer_ = 0;                                               // whom it asked last
 };
 
 }  // namespace

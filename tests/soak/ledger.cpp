@@ -89,4 +89,8 @@ const Record* Ledger::find(std::size_t producer, const CapsuleId& capsule) const
     return nullptr;
 }
 
+std::uint32_t Ledger::note_taken(const Record& record) noexcept {
+    return std::atomic_ref(const_cast<Record&>(record).taken)++;  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+}
+
 }  // namespace hurray::soak

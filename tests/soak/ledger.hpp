@@ -13,13 +13,15 @@
 namespace hurray::soak {
 
 /// What was published, told beside hurrayd: memory that all processes of a run share, so that a consumer knows from elsewhere what
-/// it must see. Each producer appends to its own page of it; nothing in it is ever changed again.
+/// it must see. Each producer appends to its own page of it.
 struct Record {
     CapsuleId capsule;
     std::uint64_t bytes = 0;
     std::uint64_t stamp = 0;
     std::uint32_t slot = 0;
     std::uint32_t mode = 0;  ///< of its access; 0: it asked for none
+    /// Takers that were given it, if it was published once: the one thing that is written later, by note_taken.
+    std::uint32_t taken = 0;
 };
 
 /// How often something happened, in the whole run.
@@ -33,7 +35,13 @@ struct Tally {
     std::atomic<std::uint64_t> released{0};
     std::atomic<std::uint64_t> lost{0};
     std::atomic<std::uint64_t> ended{0};
-    std::atomic<bool> stop{false};  ///< consumers are to end
+    std::atomic<std::uint64_t> jobs{0};          ///< capsules that were published to be taken
+    std::atomic<std::uint64_t> told_taken{0};    ///< of them, as their producers were told
+    std::atomic<std::uint64_t> taken{0};         ///< and as takers had them
+    std::atomic<std::uint64_t> takes_failed{0};  ///< since the daemon was away
+    std::atomic<std::uint64_t> watched{0};       ///< events that watchers were told
+    std::atomic<bool> enough{false};             ///< producers are to end
+    std::atomic<bool> stop{false};               ///< all others are to
 };
 
 class Ledger {
@@ -55,6 +63,9 @@ class Ledger {
     /// What is written of that capsule of `producer`. A consumer may see a capsule before its producer has come to write it
     /// down, so this waits; nothing once a minute has passed.
     [[nodiscard]] const Record* find(std::size_t producer, const CapsuleId& capsule) const;
+
+    /// One taker more has it; how many had it before.
+    std::uint32_t note_taken(const Record& record) noexcept;
 
   private:
     struct Head {

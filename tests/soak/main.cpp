@@ -1,11 +1,16 @@
-// hurray_soak: producers and consumers of a private hurrayd hand memory over, a million times if asked, while consumers are killed
-// and everybody comes and goes. Each view must show what was published, as long as it is held; each producer must be told what
-// happened to its memory, once; and in the end nothing is left.
+// hurray_soak: producers and consumers of a private hurrayd hand memory over, a million times if asked, while others take jobs from queues
+// and watch, and consumers, takers and watchers are killed and everybody comes and goes. Each view must show what was published, as
+// long as it is held; each producer must be told what happened to its memory, once; each job is had by one taker; and in the end nothing is
+// left. With --daemon-deaths the daemon is killed as well, at any moment, and comes back; it must all be the same.
 //
-//   hurray_soak [--rounds N] [--seed N] [--producers N] [--consumers N] [--max-bytes N] [--kill-every N]
+//   hurray_soak [--rounds N] [--daemon-deaths N] [--seed N] [--producers N] [--consumers N] [--takers N] [--watchers N] [--max-bytes N]
+//               [--kill-every N]
 //
-// A round is a capsule that is published and, on the average, one view of it that is checked. The seed decides what each process
-// does; in which order they meet, only the machine knows. Ends with 0 if all was as it must be, else with 1 and what was not.
+// A round is a capsule that is published and, on the average, one view of it that is checked. It ends after so many rounds, or after so many deaths
+// of the daemon if any are wanted. The seed decides what each process does; in which order they meet, only the machine knows. Ends with 0
+// if all was as it must be, else with 1 and what was not.
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -13,8 +18,10 @@
 #include <cstring>
 #include <exception>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <random>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -28,6 +35,7 @@
 #include "tests/soak/stage.hpp"
 #include "tests/support/daemon_process.hpp"
 #include "tests/support/prometheus_text.hpp"
+#include "tests/support/temporary_directory.hpp"
 
 namespace hurray::soak {
 namespace {
@@ -37,18 +45,28 @@ using Clock = std::chrono::steady_clock;
 
 struct Wanted {
     std::uint64_t rounds = 10'000;
+    std::uint64_t daemon_deaths = 0;  ///< that many, whatever `rounds` says
     std::uint64_t seed = std::random_device()();
     std::uint64_t producers = 3;
     std::uint64_t consumers = 4;
+    std::uint64_t takers = 2;
+    std::uint64_t watchers = 1;
     std::uint64_t max_bytes = std::uint64_t{4} << 20;
     std::uint64_t kill_every = 500;  ///< rounds
 };
 
 Wanted parse(int argc, char** argv) {
+    static const std::set<std::string> kMayBeZero = {"--seed", "--daemon-deaths", "--watchers"};
     Wanted wanted;
-    const std::map<std::string, std::uint64_t*> numbers = {
-        {"--rounds", &wanted.rounds},       {"--seed", &wanted.seed},           {"--producers", &wanted.producers},
-        {"--consumers", &wanted.consumers}, {"--max-bytes", &wanted.max_bytes}, {"--kill-every", &wanted.kill_every}};
+    const std::map<std::string, std::uint64_t*> numbers = {{"--rounds", &wanted.rounds},
+                                                           {"--daemon-deaths", &wanted.daemon_deaths},
+                                                           {"--seed", &wanted.seed},
+                                                           {"--producers", &wanted.producers},
+                                                           {"--consumers", &wanted.consumers},
+                                                           {"--takers", &wanted.takers},
+                                                           {"--watchers", &wanted.watchers},
+                                                           {"--max-bytes", &wanted.max_bytes},
+                                                           {"--kill-every", &wanted.kill_every}};
     for (int i = 1; i < argc; i += 2) {
         const auto found = numbers.find(argv[i]);
         char* end = nullptr;
@@ -56,7 +74,7 @@ Wanted parse(int argc, char** argv) {
             throw std::invalid_argument(std::string("unknown option, or one without a number: ") + argv[i]);
         }
         *found->second = std::strtoull(argv[i + 1], &end, 10);
-        if (*end != '\0' || (*found->second == 0 && found->first != "--seed")) {
+        if (*end != '\0' || (*found->second == 0 && kMayBeZero.count(found->first) == 0)) {
             throw std::invalid_argument(std::string(argv[i]) + " takes a number above 0, not " + argv[i + 1]);
         }
     }
@@ -69,14 +87,17 @@ class Run {
     explicit Run(const Wanted& wanted)
         : wanted_(wanted),
           random_(wanted.seed),
-          ledger_(Ledger::create(wanted.producers, wanted.rounds / wanted.producers + 8)) {}
+          ledger_(Ledger::create(wanted.producers, kMostRecords)),
+          daemon_({.arguments = {"--config", config()}, .environment = {}, .descriptor_limit = {}}) {}
 
     bool play() {
-        std::fprintf(stderr,
-                     "hurray_soak: %llu rounds, %llu producers, %llu consumers, up to %llu bytes, a consumer killed "
-                     "every %llu rounds; seed %llu\n",
-                     as_printed(wanted_.rounds), as_printed(wanted_.producers), as_printed(wanted_.consumers),
-                     as_printed(wanted_.max_bytes), as_printed(wanted_.kill_every), as_printed(wanted_.seed));
+        std::fprintf(
+            stderr,
+            "hurray_soak: %s, %llu producers, %llu consumers, %llu takers, %llu watchers, up to %llu bytes, one of "
+            "those that read killed every %llu rounds; seed %llu\n",
+            goal().c_str(), as_printed(wanted_.producers), as_printed(wanted_.consumers), as_printed(wanted_.takers),
+            as_printed(wanted_.watchers), as_printed(wanted_.max_bytes), as_printed(wanted_.kill_every),
+            as_printed(wanted_.seed));
         const std::size_t descriptors_before = daemon_.open_descriptors();
         if (!play_out() || !nothing_is_left(descriptors_before)) {
             std::fprintf(stderr, "hurray_soak: the daemon's log:\n%s\n", daemon_.log().c_str());
@@ -86,34 +107,76 @@ class Run {
     }
 
   private:
+    /// Of each producer: more than any run publishes. Memory is used as far as it is written.
+    static constexpr std::size_t kMostRecords = std::size_t{1} << 22;
+
+    [[nodiscard]] bool is_mortal() const { return wanted_.daemon_deaths != 0; }
+
+    [[nodiscard]] std::string goal() const {
+        return is_mortal() ? std::to_string(wanted_.daemon_deaths) + " deaths of the daemon"
+                           : std::to_string(wanted_.rounds) + " rounds";
+    }
+
+    std::string config() {
+        const std::string file = directory_ / "hurrayd.toml";
+        std::ofstream(file) << "[resume]\nwindow = 2\n";  // shorter than usual, so that some end between two deaths
+        return file;
+    }
+
+    void start(const std::string& role, std::uint64_t count) {
+        for (std::size_t i = 0; i < count; ++i) {
+            const std::uint64_t share = is_mortal() ? kMostRecords / 2 : (wanted_.rounds + i) / wanted_.producers;
+            stage_.start({role, i, 0, wanted_.seed, role == "producer" ? share : 0, wanted_.max_bytes,
+                          daemon_.socket_path(), ledger_.fd(), is_mortal()});
+        }
+    }
+
     bool play_out() {
-        for (std::size_t i = 0; i < wanted_.producers; ++i) {
-            const std::uint64_t share = (wanted_.rounds + i) / wanted_.producers;
-            stage_.start(
-                {"producer", i, 0, wanted_.seed, share, wanted_.max_bytes, daemon_.socket_path(), ledger_.fd()});
-        }
-        for (std::size_t i = 0; i < wanted_.consumers; ++i) {
-            stage_.start({"consumer", i, 0, wanted_.seed, 0, wanted_.max_bytes, daemon_.socket_path(), ledger_.fd()});
-        }
+        start("watcher", wanted_.watchers);
+        start("producer", wanted_.producers);
+        start("consumer", wanted_.consumers);
+        start("taker", wanted_.takers);
         std::uint64_t kill_at = wanted_.kill_every;
         while (stage_.running("producer") > 0) {
             if (!look()) {
                 return false;
             }
             if (tally().published >= kill_at) {
-                stage_.replace("consumer", random_);
+                static constexpr std::array kReaders = {"consumer", "consumer", "taker", "taker", "watcher"};
+                stage_.replace(kReaders.at(random_() % kReaders.size()), random_);
                 ++killed_;
-                kill_at += 1 + random_() % (2 * wanted_.kill_every);
+                kill_at = tally().published + 1 + random_() % (2 * wanted_.kill_every);
+            }
+            if (is_mortal()) {
+                let_daemon_die();
             }
         }
         tally().stop = true;
-        while (stage_.running("consumer") > 0) {
-            if (!look()) {
-                return false;
+        for (const char* reader : {"consumer", "taker", "watcher"}) {
+            while (stage_.running(reader) > 0) {
+                if (!look()) {
+                    return false;
+                }
             }
         }
         print_progress();
         return true;
+    }
+
+    /// When its time has come: most often before its window is over, now and then long after.
+    void let_daemon_die() {
+        if (deaths_ == wanted_.daemon_deaths) {
+            tally().enough = true;
+            return;
+        }
+        if (Clock::now() < dies_at_) {
+            return;
+        }
+        daemon_.end(SIGKILL);
+        daemon_.start();
+        ++deaths_;
+        const std::uint64_t most_ms = random_() % 8 == 0 ? 4000 : random_() % 2 == 0 ? 500 : 50;
+        dies_at_ = Clock::now() + std::chrono::milliseconds(random_() % most_ms);
     }
 
     static unsigned long long as_printed(std::uint64_t number) { return number; }
@@ -125,7 +188,9 @@ class Run {
             return false;
         }
         const Clock::time_point now = Clock::now();
-        if (const std::uint64_t moved = tally().published + tally().viewed + tally().viewed_again; moved != moved_) {
+        if (const std::uint64_t moved =
+                tally().published + tally().viewed + tally().viewed_again + tally().taken + deaths_;
+            moved != moved_) {
             moved_ = moved;
             moved_at_ = now;
         } else if (now - moved_at_ > 2min) {
@@ -143,16 +208,21 @@ class Run {
 
     void print_progress() {
         const double seconds = std::chrono::duration<double>(Clock::now() - began_).count();
-        std::fprintf(
-            stderr,
-            "hurray_soak: %llu of %llu rounds in %.0f s (%.0f a second); views checked %llu, again after being "
-            "held %llu; %llu consumers killed; capsules aborted %llu, clients closed with capsules %llu; leases "
-            "told opened %llu, released %llu, lost %llu; ends told %llu\n",
-            as_printed(tally().published), as_printed(wanted_.rounds), seconds,
-            static_cast<double>(tally().published) / seconds, as_printed(tally().viewed),
-            as_printed(tally().viewed_again), as_printed(killed_), as_printed(tally().aborted),
-            as_printed(tally().closed), as_printed(tally().opened), as_printed(tally().released),
-            as_printed(tally().lost), as_printed(tally().ended));
+        std::fprintf(stderr,
+                     "hurray_soak: %llu rounds, %llu daemons killed, of %s, in %.0f s (%.0f rounds a second); views "
+                     "checked %llu, again after "
+                     "being held %llu; %llu readers killed; capsules aborted %llu, clients closed with capsules %llu; "
+                     "leases told opened "
+                     "%llu, released %llu, lost %llu; ends told %llu; jobs %llu, told taken %llu, taken %llu, takes "
+                     "failed %llu; "
+                     "events watched %llu\n",
+                     as_printed(tally().published), as_printed(deaths_), goal().c_str(), seconds,
+                     static_cast<double>(tally().published) / seconds, as_printed(tally().viewed),
+                     as_printed(tally().viewed_again), as_printed(killed_), as_printed(tally().aborted),
+                     as_printed(tally().closed), as_printed(tally().opened), as_printed(tally().released),
+                     as_printed(tally().lost), as_printed(tally().ended), as_printed(tally().jobs),
+                     as_printed(tally().told_taken), as_printed(tally().taken), as_printed(tally().takes_failed),
+                     as_printed(tally().watched));
     }
 
     /// Everybody has gone: what does the daemon still have?
@@ -167,9 +237,16 @@ class Run {
             options.address = daemon_.socket_path();
             options.dispatch_by_caller = true;  // no threads here, whose forks are to stay simple
             const Client client = Client::connect(std::move(options));
-            const auto status = nlohmann::json::parse(client.status());
+            const auto is_used = [](const nlohmann::json& use) { return use.at("used") != 0; };
+            auto status = nlohmann::json::parse(client.status());
+            // A window may still be open, for claims of those that were killed.
+            for (const auto gives_up = Clock::now() + 10s;
+                 is_mortal() && Clock::now() < gives_up && std::ranges::any_of(status.at("uses"), is_used);
+                 status = nlohmann::json::parse(client.status())) {
+                std::this_thread::sleep_for(1ms);
+            }
             for (const auto& use : status.at("uses")) {
-                if (use.at("used") != 0) {
+                if (is_used(use)) {
                     complain("in use at the end: " + use.dump());
                 }
             }
@@ -191,11 +268,22 @@ class Run {
             complain(std::to_string(opened) + " leases were opened, " + std::to_string(released) + " released and " +
                      std::to_string(lost) + " lost");
         }
-        // Of what was still held when a producer closed its client it is told no more.
-        if (tally().opened > opened || tally().released > released || tally().lost > lost ||
-            (tally().closed == 0 && tally().opened != opened)) {
+        // Of what was still held when a producer closed its client it is told no more. And each life of the daemon counts anew.
+        if (!is_mortal() && (tally().opened > opened || tally().released > released || tally().lost > lost ||
+                             (tally().closed == 0 && tally().opened != opened))) {
             complain("producers were not told what the daemon counted: " + std::to_string(opened) + " opened, " +
                      std::to_string(released) + " released, " + std::to_string(lost) + " lost");
+        }
+        if (tally().taken > tally().told_taken && tally().closed == 0) {
+            complain("takers have " + std::to_string(tally().taken) + " jobs, and their producers were told of " +
+                     std::to_string(tally().told_taken));
+        }
+        if (const std::uint64_t nobody_has =
+                tally().told_taken - std::min(tally().told_taken.load(), tally().taken.load());
+            nobody_has > killed_ + tally().takes_failed) {
+            complain(std::to_string(nobody_has) + " jobs are told taken, and nobody has them; " +
+                     std::to_string(killed_) + " takers were killed, at most, and " +
+                     std::to_string(tally().takes_failed) + " takes failed");
         }
         if (counted.at("hurray_connections_ended_total{how=\"cut\"}") != 0) {
             complain("the daemon has cut connections");
@@ -229,14 +317,23 @@ class Run {
     const Wanted wanted_;
     Random random_;
     Ledger ledger_;
+    test::TemporaryDirectory directory_;
     test::DaemonProcess daemon_;
     Stage stage_;  // goes before the daemon
     std::uint64_t killed_ = 0;
+    std::uint64_t deaths_ = 0;
+    Clock::time_point dies_at_ = Clock::now() + 100ms;
     std::uint64_t moved_ = 0;
     Clock::time_point began_ = Clock::now();
     Clock::time_point moved_at_ = began_;
     Clock::time_point printed_at_ = began_;
 };
+
+void play(const Part& part) {
+    static const std::map<std::string, void (*)(const Part&)> parts = {
+        {"producer", run_producer}, {"consumer", run_consumer}, {"taker", run_taker}, {"watcher", run_watcher}};
+    parts.at(part.role)(part);
+}
 
 }  // namespace
 }  // namespace hurray::soak
@@ -245,7 +342,7 @@ int main(int argc, char** argv) {
     using namespace hurray::soak;
     if (const auto part = part_of(argc, argv)) {
         try {
-            part->role == "producer" ? run_producer(*part) : run_consumer(*part);
+            play(*part);
             return 0;
         } catch (const std::exception& error) {
             fail_run(*part, error.what());

@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -19,20 +20,40 @@ using namespace std::chrono_literals;
 
 /// How far producers may be ahead of consumers: a round without a view proves little.
 constexpr std::uint64_t kAhead = 64;
+/// How many jobs of a producer may be without a taker, or at work.
+constexpr std::size_t kMostJobs = 16;
+/// After so many lost deliveries a job is left to nobody.
+constexpr std::uint64_t kMostDeliveries = 3;
 
 /// What a producer was told of its capsules, and whether that can be.
 class Account {
   public:
     Account(const Part& part, Tally& tally) : part_(part), tally_(tally) {}
 
-    /// Who takes the events of one capsule.
-    EventFunction open() {
+    /// Who takes the events of one capsule that is going to be published; `is_job`: once.
+    EventFunction open(bool is_job = false) {
         const std::lock_guard lock(mutex_);
         ++open_;
-        return [this, book = std::make_shared<Book>()](const Event& event) {
+        open_jobs_ += is_job ? 1 : 0;
+        return [this, is_job, book = std::make_shared<Book>()](const Event& event) {
             const std::lock_guard held(mutex_);
-            write(*book, event);
+            write(*book, is_job, event);
         };
+    }
+    /// One of them was not published after all.
+    void close_one() {
+        const std::lock_guard lock(mutex_);
+        --open_;
+    }
+    /// Jobs that have not ended.
+    std::size_t open_jobs() {
+        const std::lock_guard lock(mutex_);
+        return open_jobs_;
+    }
+    /// It is going to be withdrawn, so it may end without a taker.
+    void allow_untaken(const CapsuleId& job) {
+        const std::lock_guard lock(mutex_);
+        withdrawn_.insert(job);
     }
     void wait_until_all_ended(Client& client, bool by_caller) {
         const auto gives_up = std::chrono::steady_clock::now() + 2min;
@@ -50,10 +71,17 @@ class Account {
             }
         }
     }
-    /// The client is closed: of what is still open nothing more is heard.
+    /// The client is going to be closed, and ends all that is open.
+    void expect_the_end() {
+        const std::lock_guard lock(mutex_);
+        is_closing_ = true;
+    }
+    /// It is closed: of what is still open nothing more is heard.
     void forget_all() {
         const std::lock_guard lock(mutex_);
         open_ = 0;
+        open_jobs_ = 0;
+        is_closing_ = false;
     }
 
   private:
@@ -61,10 +89,11 @@ class Account {
         std::uint64_t opened = 0;
         std::uint64_t released = 0;
         std::uint64_t lost = 0;
+        bool taken = false;
         bool ended = false;
     };
 
-    void write(Book& book, const Event& event) {
+    void write(Book& book, bool is_job, const Event& event) {
         if (book.ended) {
             fail_run(part_, "an event of kind " + std::to_string(event.kind) + " after the capsule had ended");
         }
@@ -81,17 +110,30 @@ class Account {
                 ++book.lost;
                 ++tally_.lost;
                 break;
+            case HURRAY_EVENT_LEASE_TAKEN:
+                if (!is_job || std::exchange(book.taken, true)) {
+                    fail_run(part_, is_job ? "a job is told taken a second time" : "what is no job is told taken");
+                }
+                ++tally_.told_taken;
+                break;
             case HURRAY_EVENT_ENDED:
                 book.ended = true;
                 ++tally_.ended;
                 --open_;
+                open_jobs_ -= is_job ? 1 : 0;
                 changed_.notify_all();
+                if (is_job && !book.taken && withdrawn_.erase(event.capsule) == 0 && book.lost < kMostDeliveries &&
+                    !is_closing_) {
+                    fail_run(part_, "a job ended that nobody has taken, after " + std::to_string(book.lost) +
+                                        " leases were lost");
+                }
                 if (book.opened != book.released + book.lost) {
                     fail_run(part_, "a capsule ended with " + std::to_string(book.opened) + " leases opened, " +
                                         std::to_string(book.released) + " released and " + std::to_string(book.lost) +
                                         " lost");
                 }
-                if (event.reusable != (book.lost == 0)) {
+                // What was published to a daemon that died is not used again, whatever became of its leases.
+                if (event.reusable ? book.lost != 0 : book.lost == 0 && !part_.is_mortal) {
                     fail_run(part_, "a capsule with " + std::to_string(book.lost) + " lost leases ended as " +
                                         (event.reusable ? "reusable" : "not reusable"));
                 }
@@ -112,6 +154,9 @@ class Account {
     std::mutex mutex_;
     std::condition_variable changed_;
     std::size_t open_ = 0;
+    std::size_t open_jobs_ = 0;
+    std::set<CapsuleId> withdrawn_;  ///< jobs
+    bool is_closing_ = false;
 };
 
 class Producer {
@@ -125,7 +170,7 @@ class Producer {
 
     void run() {
         connect();
-        while (done_ < part_.rounds) {
+        while (done_ < part_.rounds && !tally_.enough) {
             wait_for_consumers();
             if (one_in(random_, 12) && part_.rounds - done_ >= 4) {
                 one_in(random_, 2) ? publish_group() : publish_many();
@@ -134,6 +179,9 @@ class Producer {
             }
             if (one_in(random_, 12)) {
                 withdraw(random_slot());
+            }
+            if (one_in(random_, 6) && account_.open_jobs() < kMostJobs) {
+                publish_job();
             }
             if (one_in(random_, 150)) {
                 reconnect();
@@ -146,11 +194,7 @@ class Producer {
   private:
     void connect() {
         by_caller_ = one_in(random_, 2);
-        ConnectOptions options;
-        options.address = part_.socket;
-        options.client_name = "soak producer " + std::to_string(part_.index);
-        options.dispatch_by_caller = by_caller_;
-        client_.emplace(Client::connect(std::move(options)));
+        client_.emplace(connect_as(part_, by_caller_));
     }
 
     /// Either in order, or with everything published and views of it held.
@@ -159,12 +203,14 @@ class Producer {
             end_all();
             client_.reset();
         } else {
+            account_.expect_the_end();
             if (one_in(random_, 2)) {
                 client_->close();
             }
             client_.reset();
             account_.forget_all();
             slots_.fill(std::nullopt);
+            last_job_.reset();
             ++tally_.closed;
         }
         connect();
@@ -174,6 +220,7 @@ class Producer {
         for (std::uint32_t slot = 0; slot < kSlots; ++slot) {
             withdraw(slot);
         }
+        withdraw_last_job();
         account_.wait_until_all_ended(*client_, by_caller_);
     }
 
@@ -183,7 +230,7 @@ class Producer {
                 while (client_->dispatch()) {
                 }
             }
-            if (tally_.published <= tally_.viewed + kAhead) {
+            if (tally_.published <= tally_.viewed + kAhead || tally_.enough) {
                 return;
             }
             std::this_thread::sleep_for(100us);
@@ -244,7 +291,39 @@ class Producer {
         done_ += members;
     }
 
+    /// To be taken by one. Now and then the one before is withdrawn, if nobody has it yet.
+    void publish_job() {
+        if (one_in(random_, 8)) {
+            withdraw_last_job();
+        }
+        Offer offer = prepare(kQueueSlot, 0);
+        offer.record.capsule =
+            client_->publish(offer.one.name, std::move(offer.one.allocation), std::move(offer.one.options)).capsule;
+        ledger_.append(part_.index, offer.record);
+        last_job_ = offer.record.capsule;
+        ++tally_.jobs;
+    }
+
+    void withdraw_last_job() {
+        if (last_job_) {
+            account_.allow_untaken(*last_job_);
+            withdraw(*last_job_);
+            last_job_.reset();
+        }
+    }
+
+    /// Everybody sees all of it, or, if it is aborted or the daemon dies, nothing.
     void publish_group() {
+        try {
+            publish_whole_group();
+        } catch (const StatusError& error) {
+            if (!is_away(part_, error) && !(part_.is_mortal && error.status() == HURRAY_ERR_NOT_FOUND)) {
+                throw;
+            }
+        }
+    }
+
+    void publish_whole_group() {
         Group group = client_->begin_group();
         const std::uint32_t first = random_slot();
         const auto members = static_cast<std::uint32_t>(2 + random_() % 3);
@@ -252,8 +331,13 @@ class Producer {
         for (std::uint32_t i = 0; i < members; ++i) {
             const std::uint32_t slot = (first + i) % kSlots;
             Offer offer = prepare(slot, group.number());
-            offer.record.capsule =
-                client_->publish(offer.one.name, std::move(offer.one.allocation), offer.one.options).capsule;
+            try {
+                offer.record.capsule =
+                    client_->publish(offer.one.name, std::move(offer.one.allocation), offer.one.options).capsule;
+            } catch (const StatusError&) {
+                account_.close_one();
+                throw;
+            }
             records.push_back(offer.record);
         }
         if (one_in(random_, 4)) {
@@ -291,9 +375,11 @@ class Producer {
         Allocation allocation = allocate(record.bytes, record.mode);
         write_stamp(allocation.buffer(), record.stamp);
         PublishOptions options;
-        options.on_event = account_.open();
+        options.once = slot == kQueueSlot;
+        options.on_event = account_.open(options.once);
         options.tell_opened = true;
         options.group = group;
+        options.timeout = part_.is_mortal ? 1min : 0min;
         return {record, {slot_name(part_.index, slot), std::move(allocation), std::move(options)}};
     }
 
@@ -320,8 +406,18 @@ class Producer {
 
     void withdraw(std::uint32_t slot) {
         if (slots_[slot]) {
-            client_->withdraw(*slots_[slot]);
+            withdraw(*slots_[slot]);
             slots_[slot].reset();
+        }
+    }
+
+    void withdraw(const CapsuleId& capsule) {
+        try {
+            client_->withdraw(capsule);
+        } catch (const StatusError& error) {
+            if (!is_away(part_, error) && error.status() != HURRAY_ERR_NOT_FOUND) {  // it has ended
+                throw;
+            }
         }
     }
 
@@ -333,6 +429,7 @@ class Producer {
     std::optional<Client> client_;
     bool by_caller_ = false;
     std::array<std::optional<CapsuleId>, kSlots> slots_;
+    std::optional<CapsuleId> last_job_;
     std::uint64_t done_ = 0;
 };
 

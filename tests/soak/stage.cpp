@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -30,12 +31,33 @@ std::string describe_end(int status) {
 }  // namespace
 
 std::string slot_name(std::size_t producer, std::uint32_t slot) {
-    return slot < kNamedSlots ? "soak/" + std::to_string(producer) + "/" + std::to_string(slot) : "";
+    if (slot == kQueueSlot) {
+        return kPrefix + std::to_string(producer) + "/jobs";
+    }
+    return slot < kNamedSlots ? kPrefix + std::to_string(producer) + "/" + std::to_string(slot) : "";
+}
+
+Client connect_as(const Part& part, bool dispatch_by_caller) {
+    const auto gives_up = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+    for (;;) {
+        try {
+            ConnectOptions options;
+            options.address = part.socket;
+            options.client_name = "soak " + part.role + " " + std::to_string(part.index);
+            options.dispatch_by_caller = dispatch_by_caller;
+            options.timeout = std::chrono::minutes(part.is_mortal ? 1 : 0);
+            return Client::connect(std::move(options));
+        } catch (const StatusError& error) {
+            if (!is_away(part, error) || std::chrono::steady_clock::now() > gives_up) {
+                throw;
+            }
+        }
+    }
 }
 
 Random random_of(const Part& part) {
-    std::seed_seq seeds{part.seed, part.seed >> 32, std::uint64_t{part.role.front() == 'p'}, std::uint64_t{part.index},
-                        part.life};
+    std::seed_seq seeds{part.seed, part.seed >> 32, static_cast<std::uint64_t>(part.role.front()),
+                        std::uint64_t{part.index}, part.life};
     return Random(seeds);
 }
 
@@ -46,12 +68,12 @@ void fail_run(const Part& part, const std::string& why) {
 }
 
 std::optional<Part> part_of(int argc, char** argv) {
-    if (argc != 9 || argv[1] != kPlays) {
+    if (argc != 10 || argv[1] != kPlays) {
         return std::nullopt;
     }
     const auto number = [&](int i) { return std::strtoull(argv[i], nullptr, 10); };
     ::fcntl(kLedgerFd, F_SETFD, FD_CLOEXEC);
-    return Part{argv[2], number(3), number(4), number(5), number(6), number(7), argv[8], kLedgerFd};
+    return Part{argv[2], number(3), number(4), number(5), number(6), number(7), argv[8], kLedgerFd, number(9) != 0};
 }
 
 Stage::~Stage() {
@@ -62,16 +84,17 @@ Stage::~Stage() {
 }
 
 void Stage::start(Part part) {
-    std::array<std::string, 9> words = {"hurray_soak",
-                                        std::string(kPlays),
-                                        part.role,
-                                        std::to_string(part.index),
-                                        std::to_string(part.life),
-                                        std::to_string(part.seed),
-                                        std::to_string(part.rounds),
-                                        std::to_string(part.max_bytes),
-                                        part.socket};
-    std::array<char*, 10> argv{};
+    std::array<std::string, 10> words = {"hurray_soak",
+                                         std::string(kPlays),
+                                         part.role,
+                                         std::to_string(part.index),
+                                         std::to_string(part.life),
+                                         std::to_string(part.seed),
+                                         std::to_string(part.rounds),
+                                         std::to_string(part.max_bytes),
+                                         part.socket,
+                                         part.is_mortal ? "1" : "0"};
+    std::array<char*, 11> argv{};
     std::transform(words.begin(), words.end(), argv.begin(), [](std::string& word) { return word.data(); });
     const pid_t pid = ::fork();
     if (pid < 0) {

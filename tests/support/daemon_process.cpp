@@ -62,7 +62,7 @@ DaemonProcess::~DaemonProcess() {
 }
 
 pid_t DaemonProcess::spawn(const std::vector<std::string>& arguments, const std::string& log_path) const {
-    std::vector<std::string> words = {binary()};
+    std::vector<std::string> words = {options_.binary.empty() ? binary() : options_.binary};
     words.insert(words.end(), arguments.begin(), arguments.end());
     std::vector<char*> argv;
     for (std::string& word : words) {
@@ -128,10 +128,14 @@ void DaemonProcess::play_service_manager() const {
     }
 }
 
-void DaemonProcess::start() {
+void DaemonProcess::start_without_waiting() {
     std::vector<std::string> arguments = {"--socket", socket_path_};
     arguments.insert(arguments.end(), options_.arguments.begin(), options_.arguments.end());
     pid_ = spawn(arguments, directory_ / "log");
+}
+
+void DaemonProcess::start() {
+    start_without_waiting();
     if (!options_.waits_for_ready) {
         return;
     }
@@ -146,6 +150,11 @@ void DaemonProcess::start() {
             }
         }
     }
+}
+
+void DaemonProcess::start(std::vector<std::pair<std::string, std::string>> environment) {
+    options_.environment = std::move(environment);
+    start();
 }
 
 std::string DaemonProcess::next_notification() {

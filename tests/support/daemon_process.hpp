@@ -18,7 +18,7 @@ namespace hurray::test {
 
 /// A real hurrayd on a temporary socket: serving when the constructor or `start` returns (it waits for READY=1).
 ///
-/// Which binary: $HURRAYD, else the one of this build. Failures are std::runtime_error. Threads: one.
+/// Failures are std::runtime_error. Threads: one.
 class DaemonProcess {
   public:
     struct Options {
@@ -32,6 +32,7 @@ class DaemonProcess {
         std::optional<std::chrono::microseconds> watchdog = {};
         bool is_addressed = true;     ///< LISTEN_PID and WATCHDOG_PID name the daemon; false: some other process
         bool waits_for_ready = true;  ///< false: starting returns at once
+        std::string binary = {};      ///< empty: $HURRAYD, else the one of this build
     };
     explicit DaemonProcess(Options options);
     DaemonProcess() : DaemonProcess(Options{}) {}
@@ -49,8 +50,11 @@ class DaemonProcess {
     int end(int signal);
     /// Waits until it ends by itself; the status as waitpid gives it.
     int wait_end();
-    /// Starts it again, on the same socket.
+    /// Starts it again, on the same socket; with another environment, should one be given.
     void start();
+    void start(std::vector<std::pair<std::string, std::string>> environment);
+    /// The same, and returns at once.
+    void start_without_waiting();
     /// The next message to the service manager, e.g. "READY=1\nSTATUS=...\n".
     std::string next_notification();
     /// The next one that contains `text`; those before it are dropped.

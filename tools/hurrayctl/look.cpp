@@ -23,7 +23,7 @@ std::string state_of(const hurray::CapsuleInfo& info) {
     if (info.once) {
         return info.retired ? "taken" : info.leases != 0 ? "granted" : "queued";
     }
-    return info.retired ? "retired" : info.lingering ? "lingering" : "attachable";
+    return info.retired ? "retired" : info.producer_gone ? "lingering" : "attachable";
 }
 
 std::string id_text(const hurray::CapsuleId& id) { return std::to_string(id.uid) + ":" + hex(id.id); }
@@ -32,6 +32,16 @@ std::string mode_text(std::uint32_t mode) {
     char text[16];
     std::snprintf(text, sizeof text, "%04o", mode);
     return text;
+}
+
+/// For how long it can be had once its producer is gone.
+std::string lingering_text(const hurray::CapsuleInfo& info) {
+    if (!info.producer_gone) {
+        return "yes: it stays when its producer leaves";
+    }
+    const auto left_ms = info.expires.count();
+    return left_ms == 0 ? "until it is withdrawn or replaced"
+                        : "for another " + std::to_string((left_ms + 999) / 1000) + " s";
 }
 
 /// "video, gid 44"; a number that has no name, once: "gid 44".
@@ -51,6 +61,8 @@ Json to_json(const hurray::CapsuleInfo& info) {
             {"unsealed", info.unsealed},
             {"retired", info.retired},
             {"lingering", info.lingering},
+            {"producer_gone", info.producer_gone},
+            {"expires_ms", info.expires.count()},
             {"once", info.once},
             {"pid", info.pid},
             {"descriptor", to_json(read_tensor(info.descriptor), info.descriptor)}};
@@ -130,7 +142,11 @@ void print_capsule(const hurray::CapsuleInfo& info, const Tensor& tensor) {
     line("version", std::to_string(info.version));
     line("state", state_of(info));
     line("capsule", id_text(info.capsule));
-    line("producer", "pid " + std::to_string(info.pid));
+    line("producer",
+         info.producer_gone ? "gone (was pid " + std::to_string(info.pid) + ")" : "pid " + std::to_string(info.pid));
+    if (info.lingering) {
+        line("lingers", lingering_text(info));
+    }
     line("owner", with_number(user_text(info.capsule.uid), "uid", info.capsule.uid));
     if (info.access) {
         line("group", with_number(group_text(info.access->gid), "gid", info.access->gid));

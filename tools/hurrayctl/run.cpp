@@ -197,7 +197,7 @@ int run_in(const PrivateDirectory& directory, const std::vector<std::string>& co
     try {
         daemon.emplace(Launch{daemon_file,
                               {daemon_file, "--socket", socket_path, "--log-level", "warning"},
-                              {{"NOTIFY_SOCKET", directory.file(kNotifyFile)}},
+                              {{"NOTIFY_SOCKET", directory.file(kNotifyFile)}, {"FDSTORE", "0"}},  // nothing is kept
                               true},
                        signals);
     } catch (const std::system_error& error) {

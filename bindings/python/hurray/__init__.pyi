@@ -57,6 +57,9 @@ class Capsule(NamedTuple):
     immutable: bool = False
     unsealed: bool = False
     once: bool = False
+    lingering: bool = False
+    producer_gone: bool = False
+    expires: float | None = None
 
 class Tensor(Buffer):
     @property
@@ -165,6 +168,7 @@ class Client:
         access: Access | tuple[int, str | int | None] | int | None = None,
         retain: int = 1,
         once: bool = False,
+        linger: bool | float = False,
         on_release: Callable[[Event], object] | None = None,
         on_open: Callable[[Event], object] | None = None,
         on_take: Callable[[Event], object] | None = None,
@@ -182,6 +186,7 @@ class Client:
         access: Access | tuple[int, str | int | None] | int | None = None,
         retain: int = 1,
         once: bool = False,
+        linger: bool | float = False,
         on_release: Callable[[Event], object] | None = None,
         on_open: Callable[[Event], object] | None = None,
         on_take: Callable[[Event], object] | None = None,

@@ -63,7 +63,8 @@ class Capsule(NamedTuple):
     """A published tensor, as `list` shows it. `shape` and `dtype` are None if its descriptor is of a newer kind.
 
     `immutable`: nobody can change a byte of it, its producer neither. `unsealed`: it lies in a dma-buf, which others may
-    write to while it is read.
+    write to while it is read. `lingering`: it outlives its producer. `producer_gone`: that has left; then `expires` says in how many
+    seconds it retires unless the producer comes back, None: it does not.
     """
 
     name: str
@@ -78,6 +79,9 @@ class Capsule(NamedTuple):
     immutable: bool = False
     unsealed: bool = False
     once: bool = False
+    lingering: bool = False
+    producer_gone: bool = False
+    expires: float | None = None
 
 
 def connect(address=None, *, timeout=0.0, name=None, reconnect=None, on_connection=None) -> Client:
@@ -103,7 +107,7 @@ def hold(stop=None) -> None:
 
 
 class Publication:
-    """A capsule of this program. It can be attached until it is withdrawn, replaced, or its client is closed.
+    """A capsule of this program. It can be attached until it is withdrawn, replaced, or, unless it lingers, its client is closed.
 
     The publication does not end with this object, but it keeps the client alive, and a client that nothing refers to
     any more is closed. `version` is 0 while it waits for its group to be committed.
@@ -409,6 +413,7 @@ class Client:
         access=None,
         retain=1,
         once=False,
+        linger=False,
         on_release=None,
         on_open=None,
         on_take=None,
@@ -429,6 +434,8 @@ class Client:
         With `once` it replaces nothing: it queues behind its name, for one client to `take` it. A taker that dies before
         it has it leaves it to the next one; what nobody takes ends with this client.
 
+        With `linger` it stays when this client is gone: True until it is withdrawn or replaced, a number for so many seconds.
+
         `access` is for a copy: who may read it, as for `allocate`. Of an array that came from there it is what that was allocated for.
 
         `on_release(event)` is called each time a consumer lets go, `on_open(event)` each time one attaches, `on_take(event)`
@@ -437,7 +444,7 @@ class Client:
         state = _PublicationState(on_release, on_open, on_take)
         name = None if name is None else _text("name", name)
         array, dense, allocation = _laid_out(array, copy)
-        terms = self._terms(state, group, access, retain, once)
+        terms = self._terms(state, group, access, retain, once, linger)
         if allocation is None:
             published = self._core.publish_copy(name, dense, _arrays.address_of(array), array.nbytes, terms, immutable)
         elif immutable:
@@ -460,6 +467,7 @@ class Client:
         access=None,
         retain=1,
         once=False,
+        linger=False,
         on_release=None,
         on_open=None,
         on_take=None,
@@ -476,7 +484,7 @@ class Client:
         who `attach(..., allow_unsealed=True)`. Anything else is refused: InvalidArgumentError says what is missing.
 
         `access` says who may read it, as in `allocate`; one file has one access for as long as something lies in it. `group`, `retain`,
-        `once` and the callbacks are as for `publish`.
+        `once`, `linger` and the callbacks are as for `publish`.
 
         Nobody may write to it before the publication has ended and is `reusable`.
         """
@@ -493,7 +501,7 @@ class Client:
             bytes(descriptor),
             fds,
             None if placements is None else [(int(segment), int(offset)) for segment, offset in placements],
-            self._terms(state, group, access, retain, once),
+            self._terms(state, group, access, retain, once, linger),
         )
         return self._published(name, None, None, state, published, group)
 
@@ -527,13 +535,19 @@ class Client:
             for (name, array, allocation, state), told in zip(batch, published, strict=True)
         }
 
-    def _terms(self, state, group, access, retain, once) -> _hurray.PublishTerms:
+    def _terms(self, state, group, access, retain, once, linger) -> _hurray.PublishTerms:
         retain = operator.index(retain)
         if retain < 1:
             raise InvalidArgumentError(f"retain is {retain}: at least 1 version stays attachable, this one")
         wanted = (state.on_open is not None, state.on_release is not None or bool(once))
         return _hurray.PublishTerms(
-            state.on_event, wanted, self._number_of(group), access_numbers(access), min(retain, 2**64 - 1), bool(once)
+            state.on_event,
+            wanted,
+            self._number_of(group),
+            access_numbers(access),
+            min(retain, 2**64 - 1),
+            bool(once),
+            _linger_ms(linger),
         )
 
     def _number_of(self, group) -> int:
@@ -627,8 +641,8 @@ class Client:
     def list(self, pattern="") -> list[Capsule]:
         """The capsules that this user may read. `pattern`: a name, a prefix that ends in "/", or "" for all."""
         return [
-            Capsule(*entry, Access(*access), immutable, unsealed, once)
-            for *entry, access, immutable, unsealed, once in self._core.list(_text("pattern", pattern))
+            Capsule(*entry, Access(*access), *kinds, expires_ms / 1000 if expires_ms else None)
+            for *entry, access, (kinds, expires_ms) in self._core.list(_text("pattern", pattern))
         ]
 
     def watch(self, pattern="", callback=None) -> Watch:
@@ -791,6 +805,16 @@ def _seconds(timeout):
     if not seconds >= 0:
         raise InvalidArgumentError(f"timeout {timeout} must be 0 or more seconds, or None to wait for ever")
     return None if seconds > threading.TIMEOUT_MAX else seconds
+
+
+def _linger_ms(linger) -> int | None:
+    """For how long it stays when its client is gone, for the C API: None: not at all, 0: without an end."""
+    if linger is True or linger is False or linger is None:
+        return 0 if linger else None
+    seconds = float(linger)
+    if not seconds > 0:
+        raise InvalidArgumentError(f"linger is {linger}: True, False, or a number of seconds above 0")
+    return min(math.ceil(seconds * 1000), 2**62) if math.isfinite(seconds) else 0
 
 
 def _milliseconds(timeout) -> int:

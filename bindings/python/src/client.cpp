@@ -121,7 +121,9 @@ Published publish_with(ClientState& state, const PublishTerms& terms, Call&& cal
     HurrayPublishOptions options{};
     options.struct_size = sizeof options;
     const auto [opened, closed] = terms.wanted;
-    options.flags = (opened ? HURRAY_PUBLISH_TELL_OPENED : 0) | (terms.once ? HURRAY_PUBLISH_ONCE : 0);
+    options.flags = (opened ? HURRAY_PUBLISH_TELL_OPENED : 0) | (terms.once ? HURRAY_PUBLISH_ONCE : 0) |
+                    (terms.linger_ms ? HURRAY_PUBLISH_LINGER : 0);
+    options.linger_ms = terms.linger_ms.value_or(0);
     options.group = terms.group;
     options.access = to_c(terms.access);
     options.retain = terms.retain;
@@ -575,12 +577,16 @@ nb::list Client::list(const std::string& pattern) {
         } catch (const nb::python_error&) {
             // A descriptor of a newer kind: it is there all the same.
         }
-        result.append(nb::make_tuple(
-            entry.name, entry.info.version, shape, element_type, entry.info.byte_size, entry.info.leases,
-            capsule_text(entry.info.capsule), (entry.info.flags & HURRAY_CAPSULE_RETIRED) != 0,
-            nb::make_tuple(entry.info.access.mode, entry.info.access.gid),
-            (entry.info.flags & HURRAY_CAPSULE_IMMUTABLE) != 0, (entry.info.flags & HURRAY_CAPSULE_UNSEALED) != 0,
-            (entry.info.flags & HURRAY_CAPSULE_ONCE) != 0));
+        result.append(
+            nb::make_tuple(entry.name, entry.info.version, shape, element_type, entry.info.byte_size, entry.info.leases,
+                           capsule_text(entry.info.capsule), (entry.info.flags & HURRAY_CAPSULE_RETIRED) != 0,
+                           nb::make_tuple(entry.info.access.mode, entry.info.access.gid),
+                           nb::make_tuple(nb::make_tuple((entry.info.flags & HURRAY_CAPSULE_IMMUTABLE) != 0,
+                                                         (entry.info.flags & HURRAY_CAPSULE_UNSEALED) != 0,
+                                                         (entry.info.flags & HURRAY_CAPSULE_ONCE) != 0,
+                                                         (entry.info.flags & HURRAY_CAPSULE_LINGERING) != 0,
+                                                         (entry.info.flags & HURRAY_CAPSULE_PRODUCER_GONE) != 0),
+                                          entry.info.expires_ms)));
     }
     return result;
 }
@@ -713,8 +719,8 @@ Dense dense(std::uint8_t element_type, std::uint8_t layout, std::vector<std::uin
 }
 
 PublishTerms publish_terms(nb::object on_event, std::pair<bool, bool> wanted, std::uint64_t group, const Access& access,
-                           std::uint64_t retain, bool once) {
-    return {std::move(on_event), wanted, group, access, retain, once};
+                           std::uint64_t retain, bool once, std::optional<std::int64_t> linger_ms) {
+    return {std::move(on_event), wanted, group, access, retain, once, linger_ms};
 }
 
 }  // namespace
@@ -733,7 +739,7 @@ void bind_client(nb::module_& module) {
 
     nb::class_<PublishTerms>(module, "PublishTerms")
         .def(nb::new_(&publish_terms), nb::arg("on_event").none(), nb::arg("wanted"), nb::arg("group"),
-             nb::arg("access").none(), nb::arg("retain"), nb::arg("once"));
+             nb::arg("access").none(), nb::arg("retain"), nb::arg("once"), nb::arg("linger_ms") = nb::none());
     nb::class_<Client::ToPublish>(module, "ToPublish")
         .def(nb::new_(&to_publish), nb::arg("name").none(), nb::arg("dense"), nb::arg("allocation").none(),
              nb::arg("address"), nb::arg("byte_size"), nb::arg("on_event").none());

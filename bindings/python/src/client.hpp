@@ -106,6 +106,7 @@ struct PublishTerms {
     Access access;
     std::uint64_t retain;
     bool once;
+    std::optional<std::int64_t> linger_ms;  ///< nothing: it does not; 0: without an end
 };
 
 class Client {

@@ -79,17 +79,20 @@ struct Access {
 /// What is known of a capsule. Owns all of it.
 struct CapsuleInfo {
     CapsuleId capsule;
-    std::string name;                      ///< empty: it has none
-    std::uint64_t version = 0;             ///< 0: staged in a Group
-    std::uint64_t byte_size = 0;           ///< of its buffers together
-    std::uint64_t leases = 0;              ///< open ones when Client::list or Client::published asked; else 0
-    std::optional<Access> access;          ///< from publish and published nothing, unless it was asked for
-    bool immutable = false;                ///< nobody can change a byte of it any more, its producer neither
-    bool unsealed = false;                 ///< it lies in a dma-buf: others may write to it while it is read
-    bool retired = false;                  ///< can't be attached any more, is still held
-    bool lingering = false;                ///< outlives its producer
-    bool once = false;                     ///< is not attached but taken, by one
-    std::int32_t pid = 0;                  ///< of its producer when Client::list asked; else 0
+    std::string name;              ///< empty: it has none
+    std::uint64_t version = 0;     ///< 0: staged in a Group
+    std::uint64_t byte_size = 0;   ///< of its buffers together
+    std::uint64_t leases = 0;      ///< open ones when Client::list or Client::published asked; else 0
+    std::optional<Access> access;  ///< from publish and published nothing, unless it was asked for
+    bool immutable = false;        ///< nobody can change a byte of it any more, its producer neither
+    bool unsealed = false;         ///< it lies in a dma-buf: others may write to it while it is read
+    bool retired = false;          ///< can't be attached any more, is still held
+    bool lingering = false;        ///< outlives its producer, and can be had
+    bool once = false;             ///< is not attached but taken, by one
+    bool producer_gone = false;    ///< it is lingering without its producer; from Client::list
+    std::chrono::milliseconds expires{
+        0};                ///< of such a one: it retires then unless its producer comes back; zero: it does not
+    std::int32_t pid = 0;  ///< of its producer when Client::list asked; else 0
     std::vector<std::uint8_t> descriptor;  ///< encoded; empty from Client::publish and Client::published
 };
 
@@ -130,7 +133,9 @@ struct PublishOptions {
     std::uint64_t group = 0;   ///< Group::number(): there once that is committed. 0: at once
     std::uint64_t retain = 1;  ///< versions of the name that stay attachable, this one included
     bool once = false;         ///< it queues behind its name, to be taken by one (Client::take)
-    bool immutable = false;    ///< publish_copy: nobody can change the copy any more
+    /// It stays when this Client is gone, for so long; kForever: until it is withdrawn or replaced.
+    std::optional<std::chrono::milliseconds> linger{};
+    bool immutable = false;  ///< publish_copy: nobody can change the copy any more
     /// Of publish_copy and publish_fds. Of allocated memory what it was allocated for, or nothing: then it is that.
     std::optional<Access> access{};
     std::chrono::milliseconds timeout{0};  ///< how long to wait while the daemon is away
@@ -189,6 +194,8 @@ inline CapsuleInfo from_c(const HurrayCapsuleInfo& info) {
     result.retired = (info.flags & HURRAY_CAPSULE_RETIRED) != 0;
     result.lingering = (info.flags & HURRAY_CAPSULE_LINGERING) != 0;
     result.once = (info.flags & HURRAY_CAPSULE_ONCE) != 0;
+    result.producer_gone = (info.flags & HURRAY_CAPSULE_PRODUCER_GONE) != 0;
+    result.expires = std::chrono::milliseconds(info.expires_ms);
     result.pid = info.pid;
     if (info.descriptor != nullptr) {
         result.descriptor.assign(info.descriptor, info.descriptor + info.descriptor_len);
@@ -1029,7 +1036,13 @@ class Client {
         c_options.struct_size = sizeof c_options;
         c_options.flags = flags | (options.tell_opened ? HURRAY_PUBLISH_TELL_OPENED : 0u) |
                           (options.immutable ? HURRAY_PUBLISH_IMMUTABLE : 0u) |
-                          (options.once ? HURRAY_PUBLISH_ONCE : 0u);
+                          (options.once ? HURRAY_PUBLISH_ONCE : 0u) | (options.linger ? HURRAY_PUBLISH_LINGER : 0u);
+        if (options.linger && *options.linger != kForever) {
+            if (options.linger->count() <= 0) {
+                throw StatusError(HURRAY_ERR_INVALID_ARGUMENT, "linger: a time above zero, or kForever");
+            }
+            c_options.linger_ms = options.linger->count();
+        }
         c_options.group = options.group;
         c_options.retain = options.retain;
         c_options.access = client_detail::to_c(options.access);

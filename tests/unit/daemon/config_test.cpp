@@ -189,6 +189,29 @@ TEST_F(ConfigTest, MemoryMayBeLimited) {
     }
 }
 
+TEST_F(ConfigTest, TheStoreIsAsLargeAsTheServiceManagerSaysAndNoLargerThanConfigured) {
+    const auto store_max = [&](const char* config, std::optional<std::string> said) {
+        write(config);
+        user.fd_store = std::move(said);
+        const auto loaded = load_config(line, user);
+        EXPECT_TRUE(loaded.has_value()) << loaded.error().message;
+        return loaded ? loaded->store_max : 0;
+    };
+    EXPECT_EQ(store_max("", {}), 0u);
+    EXPECT_EQ(store_max("", "16384"), 16384u);
+    EXPECT_EQ(store_max("", "nonsense"), 0u);
+    EXPECT_EQ(store_max("", "-5"), 0u);
+    EXPECT_EQ(store_max("", "18446744073709551615"), 1'000'000'000u);
+    EXPECT_EQ(store_max("store.max = 512\n", {}), 512u);
+    EXPECT_EQ(store_max("store.max = 512\n", "16384"), 512u);
+    EXPECT_EQ(store_max("store.max = 512\n", "0"), 0u);
+    EXPECT_EQ(store_max("store.max = 0\n", "16384"), 0u);
+    write("store.max = -1\n");
+    EXPECT_NE(message(user).find("store.max is -1, allowed: 0 to 1000000000"), std::string::npos);
+    write("[quota]\nuser.stored = 9\n");
+    EXPECT_EQ(load_config(line, user)->limits.quotas.stored, 9u);
+}
+
 TEST_F(ConfigTest, DefaultAccessGrantsReadingAndWriting) {
     write("");
     EXPECT_EQ(load_config(line, user)->limits.default_mode, 0600u);
@@ -208,14 +231,14 @@ TEST_F(ConfigTest, QuotasOfUsersAndClientsGoWhereTheyBelong) {
     write(
         "[quota]\nbytes = 17000\n"
         "user.clients = 1\nuser.capsules = 2\nuser.names = 3\nuser.leases = 4\nuser.waiting = 5\nuser.watches = 6\n"
-        "user.reservations = 7\nuser.descriptors = 8\nuser.bytes = 9000\nuser.daemon_bytes = 100000\n"
+        "user.reservations = 7\nuser.descriptors = 8\nuser.stored = 20\nuser.bytes = 9000\nuser.daemon_bytes = 100000\n"
         "client.capsules = 11\nclient.leases = 12\nclient.waiting = 13\nclient.watches = 14\nclient.bytes = 15000\n"
         "client.daemon_bytes = 160000\nclient.request_rate = 18\nclient.request_burst = 19\n");
     const auto config = load_config(line, user);
     ASSERT_TRUE(config) << config.error().message;
     const Quotas quotas(config->limits.quotas);
-    const std::array<std::uint64_t, kQuotas> expected = {1,      2,  3,  4,  5,  6,     7,      8,    9000,
-                                                         100000, 11, 12, 13, 14, 15000, 160000, 17000};
+    const std::array<std::uint64_t, kQuotas> expected = {1,      2,  3,  4,  5,  6,     7,      8,     20, 9000,
+                                                         100000, 11, 12, 13, 14, 15000, 160000, 17000, 0};
     for (std::size_t i = 0; i < kQuotas; ++i) {
         EXPECT_EQ(quotas.limit(static_cast<Quota>(i)), expected.at(i)) << name_of(static_cast<Quota>(i));
         EXPECT_NE(describe_keys().find("  " + std::string(name_of(static_cast<Quota>(i))) + " ("), std::string::npos);
@@ -230,11 +253,26 @@ TEST_F(ConfigTest, QuotasOfUsersAndClientsGoWhereTheyBelong) {
 }
 
 TEST_F(ConfigTest, HelpShowsEveryKey) {
-    for (const char* key :
-         {"socket.path", "socket.mode", "socket.group", "metrics.path", "metrics.mode", "metrics.group",
-          "access.default_mode", "log.level", "limits.descriptors", "quota.user.clients", "quota.user.waiting",
-          "quota.user.reservations", "quota.user.bytes", "quota.bytes", "quota.user.unread_descriptors",
-          "quota.user.daemon_bytes", "quota.client.leases", "quota.client.request_rate"}) {
+    for (const char* key : {"socket.path",
+                            "socket.mode",
+                            "socket.group",
+                            "metrics.path",
+                            "metrics.mode",
+                            "metrics.group",
+                            "access.default_mode",
+                            "log.level",
+                            "limits.descriptors",
+                            "quota.user.clients",
+                            "quota.user.waiting",
+                            "quota.user.reservations",
+                            "quota.user.stored",
+                            "store.max",
+                            "quota.user.bytes",
+                            "quota.bytes",
+                            "quota.user.unread_descriptors",
+                            "quota.user.daemon_bytes",
+                            "quota.client.leases",
+                            "quota.client.request_rate"}) {
         EXPECT_NE(describe_keys().find(key), std::string::npos) << key;
     }
 }

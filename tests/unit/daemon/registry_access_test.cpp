@@ -49,7 +49,7 @@ class RegistryAccess : public RegistryTest {
         std::vector<wire::Info> found;
         wire::List query{pattern, "", limit, false};
         for (;;) {
-            registry.list(viewer, 1, query, out);  // the books are not looked at after each page
+            registry.list(viewer, 1, query, 0, out);  // the books are not looked at after each page
             const auto page = std::get<wire::ListReply>(out.packets.at(0).packet.message);
             out.clear();
             EXPECT_TRUE(limit == 0 || page.capsules.size() <= limit);

@@ -116,7 +116,7 @@ class RegistryTest : public testing::Test {
         return take();
     }
     Words end(SessionNumber session) {
-        registry.end_session(session, out);
+        registry.end_session(session, now, out);
         while (registry.has_endings()) {
             registry.continue_endings(out);
         }
@@ -127,7 +127,7 @@ class RegistryTest : public testing::Test {
         return take();
     }
     Words list(SessionNumber from, const wire::List& list, wire::ListReply& reply) {
-        registry.list(from, 1, list, out);
+        registry.list(from, 1, list, now, out);
         if (const auto* page = std::get_if<wire::ListReply>(&out.packets.at(0).packet.message)) {
             reply = *page;
         }
@@ -206,7 +206,42 @@ class RegistryTest : public testing::Test {
                (packet.request_id != 0 ? "#" + std::to_string(packet.request_id) : "");
     }
 
-    /// What the last step sent, as "SESSION:WORD".
+    static std::string text(const keep::Step& step) {
+        struct Visitor {
+            std::string operator()(const keep::Name& n) {
+                return "name " + n.name + "=" + std::to_string(n.version) +
+                       (n.floor != 0 ? " floor " + std::to_string(n.floor) : "");
+            }
+            std::string operator()(const keep::NameEnded& n) { return "name " + n.name + " ended"; }
+            std::string operator()(const keep::LastVersion& n) { return "last " + std::to_string(n.version); }
+            std::string operator()(const keep::Taken& n) {
+                return "taken " + capsule_text(n.capsule) + " by " + std::to_string(n.lease.lease);
+            }
+            std::string operator()(const keep::TakenDropped& n) {
+                return "taken " + capsule_text(n.capsule) + " dropped";
+            }
+            std::string operator()(const keep::Answered& n) { return "answered " + capsule_text(n.capsule); }
+            std::string operator()(const keep::Expires& n) {
+                return "expires " + capsule_text(n.capsule) + " at " + std::to_string(n.at_ms);
+            }
+            std::string operator()(const keep::Gone& n) { return "gone " + capsule_text(n.capsule); }
+            std::string operator()(const keep::Left& n) {
+                return "left " + capsule_text(n.capsule) + "=" + std::to_string(n.version);
+            }
+            std::string operator()(const keep::Note& n) { return std::visit(*this, n); }
+            std::string operator()(const keep::StoreSegment& s) { return "store s-" + std::to_string(s.as.value); }
+            std::string operator()(const keep::StoreCapsule& s) {
+                return "store c-" + std::to_string(s.offer.capsule.bytes[15]);
+            }
+            std::string operator()(const keep::RemoveCapsule& s) { return "remove c-" + capsule_text(s.capsule); }
+            std::string operator()(const keep::RemoveSegment& s) {
+                return "remove s-" + std::to_string(s.segment.value);
+            }
+        };
+        return std::visit(Visitor{}, step);
+    }
+
+    /// What the last step sent, as "SESSION:WORD"; `kept` is what it had kept before.
     Words take() {
         registry.check_consistency();
         Words words;
@@ -214,6 +249,12 @@ class RegistryTest : public testing::Test {
             words.push_back(std::to_string(outgoing.to.value) + ":" + text(outgoing.packet));
         }
         dropped.insert(dropped.end(), out.dropped.begin(), out.dropped.end());
+        kept.clear();
+        for (const keep::Step& step : out.kept) {
+            kept.push_back(text(step));
+        }
+        steps = std::move(out.kept);
+        answering = std::move(out.answering);
         last = std::move(out.packets);
         out.clear();
         return words;
@@ -221,6 +262,9 @@ class RegistryTest : public testing::Test {
 
     std::vector<SegmentNumber> dropped;
     std::vector<Outgoing> last;
+    Words kept;
+    std::vector<keep::Step> steps;
+    std::vector<Outbox::Answering> answering;
 
     void expect_nothing_held() { EXPECT_EQ(registry.totals(), Registry::Totals{}); }
 };

@@ -459,7 +459,7 @@ TEST_F(RegistryGroups, StagedCapsulesGoWithTheirSessionAndNobodyIsTold) {
 
 TEST_F(RegistryGroups, ManyStagedCapsulesGoPieceByPiece) {
     fill(producer, 7, 600);
-    registry.end_session(producer, out);
+    registry.end_session(producer, now, out);
     EXPECT_TRUE(registry.has_endings());
     EXPECT_EQ(registry.totals().capsules, 600u - 256);
     std::size_t pieces = 1;

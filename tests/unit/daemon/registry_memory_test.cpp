@@ -123,7 +123,7 @@ class RegistryMemoryTest : public testing::Test {
         EXPECT_FALSE(answer());
     }
     void end(SessionNumber session) {
-        registry->end_session(session, out);
+        registry->end_session(session, 0, out);
         while (registry->has_endings()) {
             registry->continue_endings(out);
         }
@@ -286,7 +286,7 @@ TEST_F(RegistryMemoryTest, ThousandsOfSegmentsEndPieceByPiece) {
             next_capsule = 1;
         }
     }
-    registry->end_session(p, out);
+    registry->end_session(p, 0, out);
     EXPECT_TRUE(registry->has_endings());
     EXPECT_LT(out.dropped.size(), 1000u);
     while (registry->has_endings()) {
@@ -573,7 +573,7 @@ TEST_F(RegistryKindsTest, WhoMayNotSeeACapsuleIsNotToldOfItsMemory) {
 TEST_F(RegistryKindsTest, TheListSaysWhatMemoryACapsuleLiesIn) {
     const auto p = open(kAlice);
     const auto flags = [&] {
-        registry->list(p, 1, {}, out);
+        registry->list(p, 1, {}, 0, out);
         const auto page = std::get<wire::ListReply>(out.packets.at(0).packet.message);
         answer();
         return std::pair(page.capsules.at(0).immutable, page.capsules.at(0).unsealed);

@@ -807,7 +807,7 @@ class BigEnding : public RegistryTest {
     /// The size of each piece that goes out.
     std::vector<std::size_t> pieces(SessionNumber ended) {
         std::vector<std::size_t> sizes;
-        registry.end_session(ended, out);
+        registry.end_session(ended, now, out);
         sizes.push_back(take().size());
         while (registry.has_endings()) {
             registry.continue_endings(out);
@@ -834,7 +834,7 @@ TEST_F(BigEnding, HoldersOfALostProducerAreToldPieceByPieceOnceEach) {
     const auto one = open(kAlice);
     attach(one, 1, by_name(1, "a"));
     attach(one, 2, by_name(2, "b"));
-    registry.end_session(producer, out);
+    registry.end_session(producer, now, out);
     Words told = take();
     while (registry.has_endings()) {
         EXPECT_EQ(attach(one, 9, by_name(3, "a")), (Words{"3:Error-32#9"}))
@@ -866,7 +866,7 @@ TEST_F(BigEnding, WhoTakesANameOverMeanwhileTellsNobodyWhoIsGone) {
     const auto holder = open(kAlice);
     attach(holder, 1, by_name(1, "n/1"));
     attach(holder, 2, by_name(2, "last"));
-    registry.end_session(producer, out);
+    registry.end_session(producer, now, out);
     take();
     ASSERT_TRUE(registry.has_endings());
     Publication next = publication(1, "last");
@@ -887,7 +887,7 @@ TEST_F(BigEnding, ItsSessionIdIsInUseUntilAllIsTold) {
     const auto producer = open(kAlice);
     publish(producer, 1, 1, "a");
     const auto holder = holder_of(300);
-    registry.end_session(holder, out);
+    registry.end_session(holder, now, out);
     take();
     const Identity again{kAlice, kAlice, 1, false, id16(static_cast<std::uint8_t>(holder.value))};
     EXPECT_EQ(registry.open_session({77}, again).error().code, Errc::AlreadyExists);
@@ -902,8 +902,8 @@ TEST_F(BigEnding, SeveralAtATimeTakeTurnsInOrder) {
     publish(producer, 1, 1, "a");
     const auto first = holder_of(300);
     const auto second = holder_of(300);
-    registry.end_session(first, out);
-    registry.end_session(second, out);
+    registry.end_session(first, now, out);
+    registry.end_session(second, now, out);
     EXPECT_EQ(take().size(), 256u) << "the second waits for the first";
     registry.continue_endings(out);
     EXPECT_EQ(take().size(), 256u);

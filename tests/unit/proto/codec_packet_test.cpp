@@ -131,9 +131,10 @@ TEST(CodecPacketTest, TheLargestAttachReplyFitsAPacket) {
 }
 
 TEST(CodecPacketTest, ListReplyArrivesAsItWasSent) {
-    const Info sent{kCapsule, "a/b", 1, 2, 3, {4, 5}, true, true, 6, "HRRY", true, true, true};
+    const Info sent{kCapsule, "a/b", 1, 2, 3, {4, 5}, true, true, 6, "HRRY", true, true, true, true, 7};
     const auto got = there_and_back(
-        1, ListReply{{sent, Info{kCapsule, "", 0, 0, 0, {}, false, false, -1, "", false, false, false}}, "next"});
+        1, ListReply{{sent, Info{kCapsule, "", 0, 0, 0, {}, false, false, -1, "", false, false, false, false, 0}},
+                     "next"});
     EXPECT_EQ(got.cursor, "next");
     ASSERT_EQ(got.capsules.size(), 2U);
     const Info& info = got.capsules[0];
@@ -157,6 +158,10 @@ TEST(CodecPacketTest, ListReplyArrivesAsItWasSent) {
     EXPECT_FALSE(got.capsules[1].retired);
     EXPECT_FALSE(got.capsules[1].lingering);
     EXPECT_FALSE(got.capsules[1].once);
+    EXPECT_TRUE(info.producer_gone);
+    EXPECT_EQ(info.expires_ms, 7U);
+    EXPECT_FALSE(got.capsules[1].producer_gone);
+    EXPECT_EQ(got.capsules[1].expires_ms, 0U);
 }
 
 TEST(CodecPacketTest, StatusReplyArrivesAsItWasSent) {

@@ -223,6 +223,12 @@ TEST(CodecRequestTest, WhatIsTakenOnceArrivesAsItWasSent) {
     const auto kept = std::get<Publish>(there_and_back({1, std::nullopt, retained}, 1).message);
     EXPECT_EQ(kept.retain, kMaxRetain);
     EXPECT_FALSE(kept.once);
+    EXPECT_EQ(kept.linger_ms, std::nullopt);
+
+    for (const std::uint64_t linger_ms : {std::uint64_t{0}, std::uint64_t{5000}, UINT64_MAX}) {  // 0 is said, too
+        retained.linger_ms = linger_ms;
+        EXPECT_EQ(std::get<Publish>(there_and_back({1, std::nullopt, retained}, 1).message).linger_ms, linger_ms);
+    }
 
     Attach take{3, capsule};
     take.take = true;
@@ -543,8 +549,6 @@ INSTANTIATE_TEST_SUITE_P(
 INSTANTIATE_TEST_SUITE_P(
     PublishNotYet, BadRequestTest,
     ::testing::Values(
-        Bad{"LingerOfZero", publish, [](auto& r) { r.mutable_publish()->set_linger_ms(0); }, Errc::Unsupported,
-            "publish.linger_ms", "not supported yet", 1},
         Bad{"GpuLegacy", publish, [](auto& r) { r.mutable_publish()->mutable_segments(1)->set_memory(pb::GPU_LEGACY); },
             Errc::Unsupported, "publish.segments[1].memory", "not supported yet", 1},
         Bad{"GpuVmm", publish, [](auto& r) { r.mutable_publish()->mutable_segments(0)->set_memory(pb::GPU_VMM); },

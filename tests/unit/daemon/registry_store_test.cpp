@@ -1,0 +1,977 @@
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <random>
+#include <set>
+
+#include "tests/unit/daemon/registry_fixture.hpp"
+
+// What is kept over the daemon's death, rule by rule. `kept` is what a step wants to have kept before any of its packets is sent.
+
+namespace hurrayd {
+namespace {
+
+constexpr std::uint64_t kWindowEnd = 30'000;
+using State = wire::Claims::State;
+
+class StoreTest : public RegistryTest {
+  protected:
+    StoreTest() : StoreTest(Quotas::Limits{}) {}
+    explicit StoreTest(Quotas::Limits limits) { begin(limits, {}); }
+
+    /// The registry of a life of the daemon that finds `before`.
+    void begin(Quotas::Limits limits, Recovery before, std::optional<std::uint64_t> window_end = kWindowEnd) {
+        life.emplace(kFirstVersion, limits, Registry::kDefaultMode, window_end);
+        life->recover(std::move(before), now, out);
+        (void)look();
+    }
+
+    Registry& daemon() { return *life; }
+
+    Words look() {
+        daemon().check_consistency();
+        Words words;
+        for (const Outgoing& outgoing : out.packets) {
+            words.push_back(std::to_string(outgoing.to.value) + ":" + text(outgoing.packet));
+        }
+        kept.clear();
+        for (const keep::Step& step : out.kept) {
+            kept.push_back(text(step));
+        }
+        remember();
+        dropped.insert(dropped.end(), out.dropped.begin(), out.dropped.end());
+        steps = out.kept;
+        answering = out.answering;
+        out.clear();
+        return words;
+    }
+
+    SessionNumber come(std::uint32_t uid, std::uint8_t id = 0, bool resumes = false) {
+        const SessionNumber number{next_session++};
+        const auto session = id != 0 ? id : static_cast<std::uint8_t>(number.value);
+        EXPECT_TRUE(daemon().open_session(number, {uid, uid, 1, uid == 0, id16(session), {}, resumes}).has_value());
+        return number;
+    }
+    SessionNumber resume(std::uint32_t uid, std::uint8_t id) { return come(uid, id, true); }
+    Words leave(SessionNumber session) {
+        daemon().end_session(session, now, out);
+        return look();
+    }
+
+    template <class More>
+    Words say(SessionNumber from, std::uint64_t request, std::uint8_t capsule, const std::string& name, More&& more) {
+        Publication p = publication(capsule, name);
+        p.request.segments = {{capsule, true, wire::Memory::Reusable, 4096, 0}};
+        p.request.placements = {{0, 0}};
+        p.brought = {brought(capsule)};
+        more(p);
+        daemon().publish(from, request, std::move(p), out);
+        return look();
+    }
+    Words plain(SessionNumber from, std::uint64_t request, std::uint8_t capsule, const std::string& name) {
+        return say(from, request, capsule, name, [](Publication&) {});
+    }
+    Words lingering(SessionNumber from, std::uint64_t request, std::uint8_t capsule, const std::string& name,
+                    std::uint64_t linger_ms = 0, bool once = false) {
+        return say(from, request, capsule, name, [&](Publication& p) {
+            p.request.linger_ms = linger_ms;
+            p.request.once = once;
+        });
+    }
+    Words offer(SessionNumber from, std::uint64_t request, std::uint8_t capsule, const std::string& name,
+                std::uint64_t version, std::optional<std::uint64_t> linger_ms = {}, bool once = false) {
+        return say(from, request, capsule, name, [&](Publication& p) {
+            p.request.version = version;
+            p.request.linger_ms = linger_ms;
+            p.request.once = once;
+        });
+    }
+    Words attach_to(SessionNumber from, std::uint64_t request, const wire::Attach& what,
+                    std::optional<std::uint64_t> timeout = 0) {
+        daemon().attach(from, request, what, timeout, now, out);
+        return look();
+    }
+    Words take_from(SessionNumber from, std::uint64_t request, std::uint64_t lease, const std::string& name,
+                    std::optional<std::uint64_t> timeout = 0) {
+        wire::Attach what = by_name(lease, name);
+        what.take = true;
+        return attach_to(from, request, what, timeout);
+    }
+    Words confirm(SessionNumber from, std::uint64_t request, std::uint64_t lease) {
+        daemon().confirm(from, request, {lease}, out);
+        return look();
+    }
+    Words give_back(SessionNumber from, std::uint64_t request, std::uint64_t lease) {
+        daemon().release(from, request, {{lease}}, out);
+        return look();
+    }
+    Words withdraw_it(SessionNumber from, std::uint64_t request, std::uint8_t capsule, std::uint32_t uid = kAlice) {
+        daemon().withdraw(from, request, {{uid, id16(capsule)}}, out);
+        return look();
+    }
+    Words claim(SessionNumber from, std::uint64_t request, std::uint8_t capsule, std::uint64_t lease, State state) {
+        daemon().claim(from, request, {{{{kAlice, id16(capsule)}, lease, state}}}, out);
+        return look();
+    }
+    /// The answer to that capsule's publish was sent.
+    Words answered(std::uint8_t capsule, std::uint32_t uid = kAlice) {
+        daemon().note_answered({uid, id16(capsule)}, out);
+        (void)look();
+        return kept;
+    }
+    Words expire(std::uint64_t at) {
+        now = at;
+        daemon().expire(now, out);
+        Words words = look();
+        while (daemon().has_window_rest()) {
+            daemon().continue_window_close(out);
+            const Words more = look();
+            words.insert(words.end(), more.begin(), more.end());
+        }
+        return words;
+    }
+    std::uint64_t stored() { return daemon().totals().stored; }
+
+    /// The daemon dies; the next one finds what was kept up to here.
+    void die(Quotas::Limits limits = {}, std::optional<std::uint64_t> window_end = kWindowEnd) {
+        Recovery before;
+        before.has_journal = true;
+        std::vector<keep::Note> notes;
+        for (const keep::Note& note : journal) {
+            before.journal.apply(note);
+        }
+        for (const auto& [id, offer] : capsules) {
+            Recovery::Capsule capsule{id.uid, {}};
+            capsule.publication.request = offer;
+            for (const wire::Segment& segment : offer.segments) {
+                ASSERT_TRUE(segments.contains(segment.number));
+                capsule.publication.brought.push_back({{1'000'000 + segment.number}, {1, segments.at(segment.number)}});
+            }
+            before.capsules.push_back(std::move(capsule));
+        }
+        before.last_segment = {segments.empty() ? 0 : segments.rbegin()->first};
+        next_segment = 1000;
+        begin(limits, std::move(before), window_end ? std::optional(now + *window_end) : std::nullopt);
+    }
+    Words in_store() {
+        Words words;
+        for (const auto& [id, offer] : capsules) {
+            words.push_back("c-" + capsule_text(id));
+        }
+        for (const auto& [number, inode] : segments) {
+            words.push_back("s-" + std::to_string(number));
+        }
+        return words;
+    }
+
+    std::optional<Registry> life;
+    std::vector<keep::Note> journal;
+    std::map<wire::CapsuleId, wire::Publish> capsules;
+    std::map<std::uint64_t, std::uint64_t> segments;  // number in the store -> inode
+
+  private:
+    /// What the service manager would have.
+    void remember() {
+        for (const keep::Step& step : out.kept) {
+            if (lives_for == 0) {
+                return;
+            }
+            --lives_for;
+            if (const auto* note = std::get_if<keep::Note>(&step)) {
+                journal.push_back(*note);
+            } else if (const auto* segment = std::get_if<keep::StoreSegment>(&step)) {
+                segments.emplace(segment->as.value, inode_of(segment->segment));
+            } else if (const auto* capsule = std::get_if<keep::StoreCapsule>(&step)) {
+                for (const wire::Segment& listed : capsule->offer.segments) {
+                    EXPECT_TRUE(segments.contains(listed.number)) << "meta_last";
+                }
+                capsules[{capsule->uid, capsule->offer.capsule}] = capsule->offer;
+            } else if (const auto* gone = std::get_if<keep::RemoveCapsule>(&step)) {
+                EXPECT_EQ(capsules.erase(gone->capsule), 1U);
+            } else {
+                EXPECT_EQ(segments.erase(std::get<keep::RemoveSegment>(step).segment.value), 1U);
+            }
+        }
+    }
+    std::uint64_t inode_of(SegmentNumber number) { return inodes.at(number.value); }
+
+  protected:
+    std::size_t lives_for = SIZE_MAX;               // so many things are still kept, then the daemon is dead
+    std::map<std::uint64_t, std::uint64_t> inodes;  // of what was brought
+    BroughtSegment brought(std::uint64_t inode) {
+        inodes[next_segment] = inode;
+        return RegistryTest::brought(inode);
+    }
+};
+
+TEST_F(StoreTest, WhatLingersIsStoredBeforeItsPublishIsAnswered) {  // journal_first, store_then_reply, meta_last
+    const auto p = come(kAlice);
+    EXPECT_EQ(lingering(p, 1, 1, "a"), Words{"1:PublishReply=1000#1"});
+    EXPECT_EQ(kept, (Words{"store s-1", "store c-1", "name a=1000 floor 1000"}));
+    EXPECT_EQ(stored(), 2U);
+    ASSERT_EQ(answering.size(), 1U);
+    EXPECT_EQ(answering[0].publisher, p);
+    EXPECT_EQ(answered(1), Words{"answered 1"});
+    EXPECT_EQ(answered(1), Words{});
+    EXPECT_EQ(leave(p), Words{});
+    EXPECT_EQ(kept, Words{});
+}
+
+TEST_F(StoreTest, OfWhatDoesNotLingerTheVersionIsNoted) {  // journal_first
+    const auto p = come(kAlice);
+    plain(p, 1, 1, "a");
+    EXPECT_EQ(kept, Words{"name a=1000 floor 1000"});
+    plain(p, 2, 2, "");
+    EXPECT_EQ(kept, Words{"name =1001"});
+    plain(p, 3, 3, "a");
+    EXPECT_EQ(kept, Words{"name a=1002 floor 1002"});
+    say(p, 4, 4, "b", [](Publication& each) { each.request.retain = 2; });
+    EXPECT_EQ(kept, Words{"name b=1003"});  // there is room for an older one
+    say(p, 5, 5, "b", [](Publication& each) { each.request.retain = 2; });
+    EXPECT_EQ(kept, Words{"name b=1004 floor 1003"});
+    say(p, 6, 6, "q", [](Publication& each) { each.request.once = true; });
+    EXPECT_EQ(kept, Words{"name q=1005"});
+    leave(p);
+    EXPECT_EQ(kept, (Words{"name  ended", "name a ended", "name b ended", "name q ended"}));
+    EXPECT_EQ(stored(), 0U);
+}
+
+TEST_F(StoreTest, ReplacingStoresTheNewBeforeTheOldIsRemoved) {  // new_before_old
+    const auto p = come(kAlice);
+    lingering(p, 1, 1, "a");
+    answered(1);
+    EXPECT_EQ(lingering(p, 2, 2, "a"), (Words{"1:Retired(1)", "1:Ended(1 reusable)", "1:PublishReply=1001#2"}));
+    EXPECT_EQ(kept, (Words{"store s-2", "store c-2", "gone 1", "remove c-1", "remove s-1", "name a=1001 floor 1001"}));
+    EXPECT_EQ(in_store(), (Words{"c-2", "s-2"}));
+}
+
+TEST_F(StoreTest, WithdrawingRemovesMetadataFirstAndBeforeTheAnswer) {  // remove_then_reply
+    const auto p = come(kAlice);
+    lingering(p, 1, 1, "a");
+    answered(1);
+    leave(p);
+    const auto c = come(kAlice);
+    attach_to(c, 2, by_name(1, "a"));
+    EXPECT_EQ(withdraw_it(c, 3, 1), Words{"2:Done#3"});
+    EXPECT_EQ(kept, (Words{"gone 1", "remove c-1", "remove s-1"}));  // also while it is held
+    EXPECT_EQ(stored(), 0U);
+    give_back(c, 4, 1);
+    EXPECT_EQ(kept, Words{"name a ended"});
+}
+
+TEST_F(StoreTest, ASegmentThatTwoShareIsStoredOnceAndRemovedWithTheLast) {
+    const auto p = come(kAlice);
+    lingering(p, 1, 1, "a");
+    say(p, 2, 2, "b", [&](Publication& each) {
+        each.request.linger_ms = 0;
+        each.request.segments[0].number = 1;
+        each.request.segments[0].carries_fd = false;
+        each.brought = {{}};
+    });
+    EXPECT_EQ(kept, (Words{"store c-2", "name b=1001 floor 1001"}));
+    EXPECT_EQ(stored(), 3U);
+    const auto other = come(kAlice);
+    say(other, 3, 3, "c", [&](Publication& each) {  // the same file, brought by another session
+        each.request.linger_ms = 0;
+        each.brought = {brought(1)};
+    });
+    EXPECT_EQ(kept, (Words{"store c-3", "name c=1002 floor 1002"}));
+    withdraw_it(p, 4, 1);
+    EXPECT_EQ(kept, (Words{"left 1=1000", "remove c-1", "name a ended"}));
+    withdraw_it(p, 5, 2);
+    withdraw_it(p, 6, 3);
+    EXPECT_EQ(kept, (Words{"left 3=1002", "remove c-3", "remove s-1", "name c ended"}));
+    EXPECT_EQ(stored(), 0U);
+}
+
+TEST_F(StoreTest, MembersOfAGroupAreStoredWhenItIsCommitted) {
+    const auto p = come(kAlice);
+    daemon().group(p, 1, {1, wire::Group::Action::Begin}, out);
+    const auto staged = [&](std::uint64_t request, std::uint8_t capsule, const std::string& name) {
+        return say(p, request, capsule, name, [](Publication& each) {
+            each.request.linger_ms = 0;
+            each.request.group = 1;
+        });
+    };
+    staged(2, 1, "a");
+    staged(3, 2, "b");
+    EXPECT_EQ(kept, Words{});
+    EXPECT_EQ(stored(), 4U);  // their room is kept
+    daemon().group(p, 4, {1, wire::Group::Action::Commit}, out);
+    look();
+    EXPECT_EQ(kept, (Words{"store s-1", "store c-1", "name a=1000 floor 1000", "answered 1", "store s-2", "store c-2",
+                           "name b=1001 floor 1001", "answered 2"}));
+    daemon().group(p, 5, {2, wire::Group::Action::Begin}, out);
+    say(p, 6, 3, "c", [](Publication& each) {
+        each.request.linger_ms = 0;
+        each.request.group = 2;
+    });
+    EXPECT_EQ(stored(), 6U);
+    daemon().group(p, 7, {2, wire::Group::Action::Abort}, out);
+    look();
+    EXPECT_EQ(kept, Words{});
+    EXPECT_EQ(stored(), 4U);
+}
+
+TEST_F(StoreTest, ExpiryIsNotedWhenItBeginsAndWhenItIsCalledOff) {
+    const auto p = come(kAlice);
+    lingering(p, 1, 1, "a", 500);
+    answered(1);
+    now = 100;
+    leave(p);
+    EXPECT_EQ(kept, Words{"expires 1 at 600"});
+    const auto next = come(kAlice);
+    offer(next, 2, 1, "a", 1000, 500);
+    EXPECT_EQ(kept, Words{"expires 1 at 0"});
+    now = 200;
+    leave(next);
+    expire(700);
+    EXPECT_EQ(kept, (Words{"gone 1", "remove c-1", "remove s-1", "name a ended"}));
+    EXPECT_EQ(daemon().totals(), Registry::Totals{});
+}
+
+TEST_F(StoreTest, ConfirmingATakeIsNotedBeforeItLeavesTheStore) {  // journal_taken
+    const auto p = come(kAlice);
+    const auto c = come(kAlice);
+    lingering(p, 1, 1, "q", 0, true);
+    answered(1);
+    leave(p);
+    expire(kWindowEnd);
+    EXPECT_EQ(take_from(c, 2, 7, "q"), Words{"2:AttachReply(1)#2"});
+    EXPECT_EQ(confirm(c, 3, 7), Words{"2:Done#3"});
+    EXPECT_EQ(kept, (Words{"taken 1 by 7", "gone 1", "remove c-1", "remove s-1"}));
+    give_back(c, 4, 7);  // once the lease has ended nobody will ask
+    EXPECT_EQ(kept, (Words{"taken 1 dropped", "name q ended"}));
+}
+
+class SmallStoreTest : public StoreTest {
+  protected:
+    SmallStoreTest() : StoreTest({.stored = 3, .all_stored = 5}) {}
+};
+
+TEST_F(SmallStoreTest, OverTheLimitLingerIsRefusedAndNamesIt) {
+    const auto p = come(kAlice);
+    lingering(p, 1, 1, "a");
+    EXPECT_EQ(lingering(p, 2, 2, "b"), Words{"1:" + error(Errc::OverQuota) + "#2"});
+    EXPECT_EQ(kept, Words{});
+    EXPECT_EQ(plain(p, 3, 3, "c"), Words{"1:PublishReply=1001#3"});
+    const auto other = come(kBob);
+    EXPECT_EQ(lingering(other, 4, 4, "d"), Words{"2:PublishReply=1002#4"});
+    const auto third = come(1003);
+    daemon().publish(
+        third, 5,
+        [&] {
+            Publication each = publication(5, "e");
+            each.request.linger_ms = 0;
+            each.request.segments = {{5, true, wire::Memory::Reusable, 4096, 0}};
+            each.request.placements = {{0, 0}};
+            each.brought = {brought(5)};
+            return each;
+        }(),
+        out);
+    const auto refused = std::get<hurray::Error>(out.packets.at(0).packet.message);
+    EXPECT_EQ(refused.code, Errc::OverQuota);
+    EXPECT_EQ(refused.field, "publish.linger_ms");
+    EXPECT_EQ(refused.limit_name, "store.max");
+    EXPECT_EQ(refused.limit, 5U);
+    EXPECT_EQ(refused.in_use, 4U);
+    EXPECT_EQ(refused.value, 2U);
+    look();
+    // One without memory of its own needs one place.
+    EXPECT_EQ(say(p, 6, 6, "f",
+                  [&](Publication& each) {
+                      each.request.linger_ms = 0;
+                      each.request.segments = {};
+                      each.request.placements = {};
+                      each.brought = {};
+                  }),
+              Words{"1:PublishReply=1003#6"});
+}
+
+// ---- The next life --------------------------------------------------------------------------------------------------
+
+TEST_F(StoreTest, WhatLingeredIsThereAgain) {  // exists_iff_all
+    const auto p = come(kAlice);
+    lingering(p, 1, 1, "a");
+    answered(1);
+    die();
+    const auto c = come(kAlice);
+    EXPECT_EQ(attach_to(c, 2, by_name(1, "a")), Words{"2:AttachReply(1)#2"});
+    EXPECT_EQ(daemon().totals().bytes, 4096U);
+    EXPECT_EQ(stored(), 2U);
+    EXPECT_EQ(plain(c, 3, 2, "a"), Words{"2:PublishReply=1001#3"});  // above what the journal knows
+    EXPECT_EQ(in_store(), Words{});
+}
+
+TEST_F(StoreTest, ItsStoredNumbersAreNotGivenAgain) {
+    const auto p = come(kAlice);
+    lingering(p, 1, 1, "a");
+    lingering(p, 2, 2, "b");
+    die();
+    const auto next = come(kAlice);
+    lingering(next, 3, 3, "c");
+    EXPECT_EQ(kept, (Words{"store s-3", "store c-3", "name c=1002 floor 1002"}));
+}
+
+TEST_F(StoreTest, VersionsGoOnAboveTheJournalsEvenIfTheClockWentBack) {  // journal_first
+    const auto p = come(kAlice);
+    for (std::uint64_t i = 0; i < 5; ++i) {
+        plain(p, i + 1, static_cast<std::uint8_t>(i + 1), "");
+    }
+    die();
+    const auto next = come(kAlice);
+    EXPECT_EQ(plain(next, 1, 9, "a"), Words{"2:PublishReply=1005#1"});
+}
+
+TEST_F(StoreTest, OfTwoThatDisplaceEachOtherTheOlderIsRemoved) {  // new_before_old, killed in between
+    const auto p = come(kAlice);
+    lingering(p, 1, 1, "a");
+    answered(1);
+    const auto before = capsules;
+    lingering(p, 2, 2, "a");
+    capsules.insert(before.begin(), before.end());
+    segments.emplace(1, 1);
+    die();
+    EXPECT_EQ(in_store(), (Words{"c-2", "s-2"}));
+    const auto c = come(kAlice);
+    EXPECT_EQ(attach_to(c, 2, by_name(1, "a")), Words{"2:AttachReply(2)#2"});
+    expire(kWindowEnd);
+    EXPECT_EQ(daemon().totals().capsules, 1U);
+}
+
+TEST_F(StoreTest, WhatContradictsAnotherOneIsRemoved) {  // clean_store
+    const auto p = come(kAlice);
+    lingering(p, 1, 1, "a");
+    wire::Publish other = capsules.begin()->second;  // the same version of the same name
+    other.capsule = id16(2);
+    other.segments[0].number = 9;
+    capsules[{kAlice, id16(2)}] = other;
+    segments.emplace(9, 99);
+    die();
+    EXPECT_EQ(in_store(), (Words{"c-1", "s-1"}));
+    EXPECT_EQ(daemon().totals().descriptors, 1U);
+    EXPECT_EQ(dropped, std::vector<SegmentNumber>{{1'000'009}});
+}
+
+TEST_F(StoreTest, ExpiryGoesOnOverTheDeath) {
+    const auto p = come(kAlice);
+    lingering(p, 1, 1, "a", 500);
+    lingering(p, 2, 2, "b", 500);
+    answered(1);
+    answered(2);
+    now = 100;
+    leave(p);
+    now = 300;
+    die();
+    EXPECT_EQ(daemon().next_deadline_ms(), 600U);
+    expire(600);
+    EXPECT_EQ(in_store(), Words{});
+}
+
+TEST_F(StoreTest, ItsTimeBeginsWithTheDaemonsDeathIfItsProducerWasThere) {
+    const auto p = come(kAlice);
+    lingering(p, 1, 1, "a", 500);
+    now = 1000;
+    die();
+    EXPECT_EQ(kept, (Words{"name a=1000 floor 1000", "expires 1 at 1500"}));
+    EXPECT_EQ(daemon().next_deadline_ms(), 1500U);
+}
+
+TEST_F(StoreTest, ItsProducerAdoptsItInTheWindowAndIsToldOfItsLeasesAtTheEnd) {  // adopt_lingering, list_is_all_open
+    const auto p = come(kAlice, 100);
+    lingering(p, 1, 1, "a");
+    answered(1);
+    die();
+    const auto c = resume(kAlice, 101);
+    EXPECT_EQ(claim(c, 2, 1, 7, State::Held), Words{"2:Done#2"});
+    EXPECT_EQ(claim(c, 3, 1, 6, State::Released), Words{});  // kept like a claim
+    const auto next = resume(kAlice, 100);
+    EXPECT_EQ(offer(next, 4, 1, "a", 1000, 0),
+              (Words{"3:PublishReply=1000#4", "3:Released(1 lease 6 left 1)", "2:Done#3"}));
+    EXPECT_EQ(expire(kWindowEnd), Words{"3:WindowClosed(1 7)"});
+    EXPECT_EQ(in_store(), (Words{"c-1", "s-1"}));
+}
+
+TEST_F(StoreTest, ItsProducerAdoptsItAfterTheWindowToo) {  // adopt_lingering
+    const auto p = come(kAlice, 100);
+    lingering(p, 1, 1, "a");
+    answered(1);
+    plain(p, 2, 2, "b");
+    die();
+    expire(kWindowEnd);
+    const auto c = come(kAlice);
+    attach_to(c, 3, by_name(1, "a"));
+    const auto next = resume(kAlice, 100);
+    EXPECT_EQ(offer(next, 4, 1, "a", 1000, 0), (Words{"3:PublishReply=1000#4", "3:WindowClosed(1 1)"}));
+    EXPECT_EQ(offer(next, 5, 2, "b", 1001), Words{"3:" + error(Errc::Closed) + "#5"});
+}
+
+TEST_F(StoreTest, OfferedThoughTheStoreHasItNoMoreItIsRetired) {  // store_decides
+    const auto p = come(kAlice, 100);
+    lingering(p, 1, 1, "a");
+    answered(1);
+    const auto other = come(kAlice);
+    withdraw_it(other, 2, 1);
+    die();
+    const auto next = resume(kAlice, 100);
+    EXPECT_EQ(offer(next, 3, 1, "a", 1000, 0), Words{"3:PublishReply=1000#3"});
+    EXPECT_EQ(attach_to(next, 4, by_name(1, "a")), Words{"3:" + error(Errc::NotFound) + "#4"});
+    EXPECT_EQ(in_store(), Words{});
+    EXPECT_EQ(expire(kWindowEnd), (Words{"3:WindowClosed(1)", "3:Ended(1 reusable)"}));
+}
+
+TEST_F(StoreTest, WithoutAJournalOfBeforeAnOfferBringsItIntoTheStoreAgain) {
+    const auto next = resume(kAlice, 100);
+    EXPECT_EQ(offer(next, 1, 1, "a", 500, 0), Words{"1:PublishReply=500#1"});
+    EXPECT_EQ(kept, (Words{"store s-1", "store c-1", "name a=500 floor 500", "answered 1"}));
+}
+
+TEST_F(StoreTest, BelowTheJournalsVersionAnOfferIsRetired) {  // below_known_retired
+    const auto p = come(kAlice, 100);
+    plain(p, 1, 1, "a");
+    const auto q = come(kAlice, 101);
+    plain(q, 2, 2, "a");
+    die();
+    const auto next = resume(kAlice, 100);
+    EXPECT_EQ(offer(next, 3, 1, "a", 1000), Words{"3:PublishReply=1000#3"});
+    EXPECT_EQ(attach_to(next, 4, by_name(1, "a")), Words{"3:" + error(Errc::NotFound) + "#4"});
+    const auto second = resume(kAlice, 101);
+    EXPECT_EQ(offer(second, 5, 2, "a", 1001), Words{"4:PublishReply=1001#5"});
+    EXPECT_EQ(attach_to(next, 6, by_name(2, "a")), (Words{"4:Opened(2 lease 2 left 1)", "3:AttachReply(2)#6"}));
+}
+
+TEST_F(StoreTest, RetainedVersionsMayComeBackInAnyOrder) {  // below_known_retired, less retain
+    const auto p = come(kAlice, 100);
+    for (std::uint8_t i = 1; i <= 3; ++i) {
+        say(p, i, i, "a", [](Publication& each) { each.request.retain = 2; });
+    }
+    die();
+    const auto next = resume(kAlice, 100);
+    const auto again = [&](std::uint8_t capsule, std::uint64_t version) {
+        return say(next, capsule, capsule, "a", [&](Publication& each) {
+            each.request.retain = 2;
+            each.request.version = version;
+        });
+    };
+    again(2, 1001);
+    again(1, 1000);
+    EXPECT_EQ(attach_to(next, 7, {1, "a", wire::Which::Exactly, 1001}).size(), 2U);
+    daemon().attach(next, 8, {2, "a", wire::Which::Exactly, 1000}, 0, now, out);
+    EXPECT_EQ(look(), Words{"2:" + error(Errc::NotFound) + "#8"});
+}
+
+TEST_F(StoreTest, AForeignPublishUnderANameOfBeforeWaitsForTheWindowsEnd) {  // foreign_waits
+    const auto p = come(kAlice, 100);
+    plain(p, 1, 1, "a");
+    plain(p, 2, 2, "b");
+    die();
+    const auto stranger = come(kBob);
+    EXPECT_EQ(plain(stranger, 3, 3, "a"), Words{});
+    EXPECT_EQ(plain(stranger, 4, 4, "b"), Words{});
+    EXPECT_EQ(plain(stranger, 5, 5, "c"), Words{"2:PublishReply=1002#5"});
+    EXPECT_EQ(offer(stranger, 6, 6, "a", 900), Words{"2:" + error(Errc::AlreadyExists) + "#6"});
+    EXPECT_EQ(daemon().totals().waiting, 2U);
+    const auto next = resume(kAlice, 100);
+    EXPECT_EQ(offer(next, 7, 1, "a", 1000), Words{"3:PublishReply=1000#7"});
+    EXPECT_EQ(expire(kWindowEnd),
+              (Words{"3:WindowClosed(1)", "2:" + error(Errc::AlreadyExists) + "#3", "2:PublishReply=1003#4"}));
+    EXPECT_EQ(daemon().totals().waiting, 0U);
+}
+
+TEST_F(StoreTest, TheOwnerNeedNotWait) {  // foreign_waits
+    const auto p = come(kAlice, 100);
+    plain(p, 1, 1, "a");
+    die();
+    const auto next = come(kAlice);
+    EXPECT_EQ(plain(next, 2, 2, "a"), Words{"2:PublishReply=1001#2"});
+    const auto root = come(0);
+    EXPECT_EQ(plain(root, 3, 3, "a").back(), "3:PublishReply=1002#3");
+    const auto stranger = come(kBob);
+    EXPECT_EQ(plain(stranger, 4, 4, "a"),
+              Words{"4:" + error(Errc::AlreadyExists) + "#4"});  // it is back: no need to wait
+}
+
+TEST_F(StoreTest, WhoPublishedTheLastVersionBringsItBackThoughTheNameIsAnothersUsers) {
+    const auto p = come(kAlice, 100);
+    say(p, 1, 1, "a", [](Publication& each) { each.request.access = {kAlice, 0666}; });
+    const auto q = come(kBob, 101);
+    say(q, 2, 2, "a", [](Publication& each) { each.request.access = {kBob, 0666}; });
+    die();
+    const auto next = resume(kBob, 101);
+    EXPECT_EQ(say(next, 3, 2, "a",
+                  [](Publication& each) {
+                      each.request.access = {kBob, 0666};
+                      each.request.version = 1001;
+                  }),
+              Words{"3:PublishReply=1001#3"});
+    std::vector<keep::Note> notes;
+    daemon().write_notes(notes);
+    for (const keep::Note& note : notes) {
+        if (const auto* name = std::get_if<keep::Name>(&note)) {
+            EXPECT_EQ(name->owner, kAlice);
+            EXPECT_EQ(name->publisher, kBob);
+        }
+    }
+}
+
+TEST_F(StoreTest, WhoWaitsToPublishAndLeavesIsForgotten) {
+    const auto p = come(kAlice, 100);
+    plain(p, 1, 1, "a");
+    die();
+    const auto stranger = come(kBob);
+    plain(stranger, 2, 2, "a");
+    leave(stranger);
+    EXPECT_EQ(dropped, std::vector<SegmentNumber>{{1000}});
+    EXPECT_EQ(daemon().totals(), Registry::Totals{});
+    EXPECT_EQ(expire(kWindowEnd), Words{});
+    EXPECT_EQ(kept, Words{"name a ended"});
+}
+
+TEST_F(StoreTest, StagedPublishesUnderAForeignNameOfBeforeAreRefused) {
+    const auto p = come(kAlice, 100);
+    plain(p, 1, 1, "a");
+    die();
+    const auto stranger = come(kBob);
+    daemon().group(stranger, 2, {1, wire::Group::Action::Begin}, out);
+    look();
+    EXPECT_EQ(say(stranger, 3, 2, "a", [](Publication& each) { each.request.group = 1; }),
+              Words{"2:" + error(Errc::AlreadyExists) + "#3"});
+}
+
+TEST_F(StoreTest, TheWindowEndsOnceEveryNameIsBack) {
+    const auto p = come(kAlice, 100);
+    plain(p, 1, 1, "a");
+    lingering(p, 2, 2, "b");
+    answered(2);
+    now = 500;
+    die();
+    EXPECT_EQ(daemon().next_deadline_ms(), 500 + kWindowEnd);
+    const auto next = resume(kAlice, 100);
+    offer(next, 3, 1, "a", 1000);
+    EXPECT_EQ(daemon().next_deadline_ms(), 500 + kWindowEnd);  // that client has more to say
+    daemon().resume_done(next, 4, out);
+    EXPECT_EQ(look(), Words{"2:Done#4"});
+    EXPECT_EQ(daemon().next_deadline_ms(), 500 + Registry::kLeastWindowMs);
+    const auto c = resume(kAlice, 101);
+    claim(c, 5, 9, 1, State::Held);  // of something that is not back
+    daemon().resume_done(c, 6, out);
+    look();
+    EXPECT_EQ(daemon().next_deadline_ms(), 500 + kWindowEnd);
+    leave(c);
+    expire(500 + Registry::kLeastWindowMs);
+    EXPECT_FALSE(daemon().is_window_open());
+}
+
+TEST_F(StoreTest, WithACapsuleThatHasNoNameTheWindowLastsItsTime) {
+    const auto p = come(kAlice, 100);
+    plain(p, 1, 1, "");
+    die();
+    const auto next = resume(kAlice, 100);
+    offer(next, 2, 1, "", 1000);
+    daemon().resume_done(next, 3, out);
+    look();
+    EXPECT_EQ(daemon().next_deadline_ms(), kWindowEnd);
+}
+
+TEST_F(StoreTest, NamesThatDoNotComeBackAreFreeAfterTheWindow) {
+    const auto p = come(kAlice, 100);
+    plain(p, 1, 1, "a");
+    die();
+    expire(kWindowEnd);
+    EXPECT_EQ(kept, Words{"name a ended"});
+    const auto stranger = come(kBob);
+    EXPECT_EQ(plain(stranger, 2, 2, "a"), Words{"2:PublishReply=1001#2"});
+}
+
+TEST_F(StoreTest, WithoutAWindowNamesAreFreeAtOnce) {
+    const auto p = come(kAlice, 100);
+    plain(p, 1, 1, "a");
+    lingering(p, 2, 2, "b");
+    die({}, std::nullopt);
+    std::vector<keep::Note> notes;
+    daemon().write_notes(notes);
+    EXPECT_EQ(notes.size(), 2U);  // the last version, and "b"
+    const auto stranger = come(kBob);
+    EXPECT_EQ(plain(stranger, 3, 3, "a"), Words{"2:PublishReply=1002#3"});
+    EXPECT_EQ(in_store(), (Words{"c-2", "s-1"}));
+}
+
+// ---- Unanswered publishes -------------------------------------------------------------------------------------------
+
+TEST_F(StoreTest, AnUnansweredPublishSaidAgainAdoptsWhatTheStoreHas) {
+    const auto p = come(kAlice, 100);
+    lingering(p, 1, 1, "a");
+    die();
+    const auto next = resume(kAlice, 100);
+    EXPECT_EQ(lingering(next, 2, 1, "a"), Words{"2:PublishReply=1000#2"});
+    ASSERT_EQ(answering.size(), 1U);
+    EXPECT_EQ(answered(1), Words{"answered 1"});
+}
+
+TEST_F(StoreTest, AnUnansweredPublishWhoseCapsuleEndedIsNotNew) {  // unanswered_leaves_id
+    const auto p = come(kAlice, 100);
+    lingering(p, 1, 1, "a");
+    leave(p);
+    const auto other = come(kAlice);
+    withdraw_it(other, 2, 1);
+    EXPECT_EQ(kept, (Words{"left 1=1000", "remove c-1", "remove s-1", "name a ended"}));
+    const auto next = come(kAlice, 100);
+    EXPECT_EQ(lingering(next, 3, 1, "a"), Words{"3:PublishReply=1000#3"});  // inside the window it comes in retired
+    EXPECT_EQ(attach_to(next, 4, by_name(1, "a")), Words{"3:" + error(Errc::NotFound) + "#4"});
+    EXPECT_EQ(lingering(next, 5, 1, "a"), Words{"3:PublishReply=1000#5"});
+    EXPECT_EQ(answered(1), Words{"answered 1"});
+    EXPECT_EQ(expire(kWindowEnd), (Words{"3:WindowClosed(1)", "3:Ended(1 reusable)"}));
+}
+
+TEST_F(StoreTest, AfterTheWindowItIsAnsweredAndHasEnded) {  // unanswered_leaves_id
+    const auto p = come(kAlice, 100);
+    lingering(p, 1, 1, "a");
+    leave(p);
+    const auto other = come(kAlice);
+    withdraw_it(other, 2, 1);
+    die();
+    expire(kWindowEnd);
+    const auto next = come(kAlice, 100);
+    EXPECT_EQ(lingering(next, 3, 1, "a"), (Words{"3:PublishReply=1000#3", "3:Ended(1)"}));
+    EXPECT_EQ(daemon().totals().descriptors, 0U);
+    EXPECT_EQ(answered(1), Words{"answered 1"});
+}
+
+// ---- Takes ----------------------------------------------------------------------------------------------------------
+
+class StoredTakeTest : public StoreTest {
+  protected:
+    /// One job is granted to lease 7 of session 101 and confirmed; then the daemon dies. With `is_answered`: after it left the store.
+    void take_and_die(bool is_removed) {
+        const auto p = come(kAlice, 100);
+        lingering(p, 1, 1, "q", 0, true);
+        answered(1);
+        expire(kWindowEnd);
+        const auto c = come(kAlice, 101);
+        take_from(c, 2, 7, "q");
+        const auto before_capsules = capsules;
+        const auto before_segments = segments;
+        confirm(c, 3, 7);
+        if (!is_removed) {
+            capsules = before_capsules;
+            segments = before_segments;
+        }
+        die();
+    }
+};
+
+TEST_F(StoredTakeTest, ARepeatedConfirmIsAnsweredFromTheJournal) {  // journal_taken, confirm_repeated
+    take_and_die(true);
+    const auto stranger = resume(kAlice, 102);
+    EXPECT_EQ(claim(stranger, 1, 1, 7, State::Confirmed), Words{});  // nobody else's
+    const auto c = resume(kAlice, 101);
+    EXPECT_EQ(claim(c, 2, 1, 7, State::Confirmed), Words{"4:Done#2"});
+    EXPECT_EQ(claim(c, 3, 1, 7, State::Confirmed), Words{"4:Done#3"});
+    // It counts as a held claim: its producer is told.
+    const auto next = resume(kAlice, 100);
+    EXPECT_EQ(offer(next, 4, 1, "q", 1000, 0, true),
+              (Words{"5:PublishReply=1000#4", "5:Taken(1 lease 7 left 0)", "3:ClaimsRefused(7)", "3:Done#1"}));
+    EXPECT_EQ(expire(now + kWindowEnd), Words{"5:WindowClosed(1 7)"});
+    EXPECT_EQ(give_back(c, 5, 7), (Words{"5:Released(1 lease 7 left 0)", "5:Ended(1 reusable)", "4:Done#5"}));
+    EXPECT_EQ(kept, (Words{"taken 1 dropped", "name q ended"}));
+}
+
+TEST_F(StoredTakeTest, WithoutItsProducerTheTakerLosesItsProducerAtTheEnd) {
+    take_and_die(true);
+    const auto c = resume(kAlice, 101);
+    EXPECT_EQ(claim(c, 1, 1, 7, State::Confirmed), Words{"3:Done#1"});
+    EXPECT_EQ(expire(now + kWindowEnd), Words{"3:ProducerLost(1)"});
+    EXPECT_EQ(kept, (Words{"name q ended", "taken 1 dropped"}));
+}
+
+TEST_F(StoredTakeTest, TheNoteIsDroppedAtTheNextWindowsEnd) {  // late_taker_is_dead
+    take_and_die(true);
+    expire(now + kWindowEnd);
+    EXPECT_EQ(kept, (Words{"name q ended", "taken 1 dropped"}));
+    const auto c = resume(kAlice, 101);
+    EXPECT_EQ(claim(c, 1, 1, 7, State::Confirmed), (Words{"3:ClaimsRefused(7)", "3:Done#1"}));
+}
+
+TEST_F(StoredTakeTest, ConfirmedButStillInTheStoreItIsTakenAndRemoved) {  // journal_taken
+    take_and_die(false);
+    EXPECT_EQ(in_store(), Words{});
+    const auto c = resume(kAlice, 101);
+    EXPECT_EQ(take_from(c, 1, 8, "q", std::nullopt), Words{});
+    EXPECT_EQ(claim(c, 2, 1, 7, State::Confirmed), Words{"3:Done#2"});
+    EXPECT_EQ(daemon().totals().leases, 1U);
+    const auto other = resume(kAlice, 102);
+    EXPECT_EQ(claim(other, 3, 1, 7, State::Confirmed), (Words{"4:ClaimsRefused(7)", "4:Done#3"}));
+}
+
+TEST_F(StoredTakeTest, UnconfirmedItIsQueuedAgain) {  // put_back over the death
+    const auto p = come(kAlice, 100);
+    lingering(p, 1, 1, "q", 0, true);
+    answered(1);
+    expire(kWindowEnd);
+    const auto c = come(kAlice, 101);
+    take_from(c, 2, 7, "q");
+    die();
+    const auto other = come(kAlice);
+    EXPECT_EQ(take_from(other, 3, 1, "q", std::nullopt), Words{});  // take_waits: the first may have been told
+    EXPECT_EQ(expire(now + kWindowEnd), Words{"3:AttachReply(1)#3"});
+}
+
+// ---- Any order ------------------------------------------------------------------------------------------------------
+
+/// Two users do what they like, and the daemon dies between any two things that it keeps. Whatever it then finds fits together: a capsule
+/// is whole or not there, the store holds nothing else, no version is given out twice, and what was withdrawn stays away.
+TEST_F(StoreTest, WheneverItDiesTheNextLifeFindsWhatFitsTogether) {
+    std::mt19937 random(20261130);  // NOLINT(cert-msc51-cpp): the same each time
+    const auto below = [&](std::uint32_t n) { return static_cast<std::uint32_t>(random() % n); };
+    constexpr std::array<const char*, 4> kNames = {"a", "b", "q", ""};
+    std::set<wire::CapsuleId> withdrawn;  // and answered
+    std::vector<wire::CapsuleId> published;
+    std::uint64_t highest = 0;  // version that anybody was told of
+    std::uint64_t request = 0;
+    std::size_t deaths = 0;
+    for (int life = 0; life < 150; ++life) {
+        std::vector<SessionNumber> sessions;
+        std::vector<std::uint32_t> users;
+        lives_for = 1 + below(40);
+        for (int step = 0; step < 60 && lives_for != 0; ++step) {
+            if (sessions.size() < 3) {
+                users.push_back(below(3) == 0 ? kBob : kAlice);
+                sessions.push_back(come(users.back()));
+                continue;
+            }
+            const std::size_t which = below(3);
+            const SessionNumber who = sessions[which];
+            const bool is_queue = below(3) == 0;
+            const std::string name = is_queue ? "q" : kNames.at(below(2) == 0 ? below(2) : 3);
+            Words said;
+            ++request;
+            switch (below(9)) {
+                case 0:
+                case 1:
+                case 2:
+                    said = say(who, request, static_cast<std::uint8_t>(request), name, [&](Publication& each) {
+                        each.request.capsule.bytes[14] = static_cast<std::uint8_t>(request >> 8U);
+                        each.request.capsule.bytes[13] = static_cast<std::uint8_t>(request >> 16U);
+                        published.push_back({users[which], each.request.capsule});
+                        each.brought = {brought(1000 + request)};
+                        each.request.linger_ms = below(4) == 0 ? std::nullopt : std::optional(below(2) * 300ULL);
+                        each.request.once = is_queue;
+                        each.request.retain = is_queue ? 1 : 1 + below(2);
+                        if (below(3) == 0) {  // of a file that others of that user lie in too
+                            each.brought = {brought(users[which])};
+                            each.request.segments[0].number = 999'999;
+                        } else {
+                            each.request.segments[0].number = request;
+                        }
+                    });
+                    break;
+                case 3: {
+                    if (published.empty()) {
+                        break;
+                    }
+                    const wire::CapsuleId victim =
+                        published[published.size() - 1 -
+                                  below(static_cast<std::uint32_t>(std::min<std::size_t>(8, published.size())))];
+                    daemon().withdraw(who, request, {victim}, out);
+                    said = look();
+                    if (lives_for != 0 && !said.empty() && said.back().find("Done") != std::string::npos) {
+                        withdrawn.insert(victim);
+                    }
+                    break;
+                }
+                case 4:
+                    said = attach_to(who, request, by_name(request, name));
+                    break;
+                case 5:
+                    said = take_from(who, request, request, "q");
+                    if (lives_for != 0 && below(2) == 0) {
+                        confirm(who, request + 100'000, request);
+                    }
+                    break;
+                case 6:
+                    give_back(who, request, request - below(10));
+                    break;
+                case 7:
+                    expire(now + below(400));
+                    break;
+                default:
+                    leave(who);
+                    sessions.erase(sessions.begin() + static_cast<std::ptrdiff_t>(which));
+                    users.erase(users.begin() + static_cast<std::ptrdiff_t>(which));
+            }
+            if (lives_for == 0) {
+                break;
+            }
+            for (const auto& outgoing : said) {
+                if (const auto at = outgoing.find("PublishReply="); at != std::string::npos) {
+                    const std::uint64_t version = std::stoull(outgoing.substr(at + 13));
+                    EXPECT_GT(version, highest);
+                    highest = version;
+                }
+            }
+            for (const Outbox::Answering& each : std::vector(answering)) {
+                daemon().note_answered(each.capsule, out);
+                look();
+            }
+        }
+        deaths += lives_for == 0 ? 1 : 0;
+        lives_for = SIZE_MAX;
+        std::set<std::uint64_t> used;
+        for (const auto& [id, offer] : capsules) {
+            for (const wire::Segment& segment : offer.segments) {
+                used.insert(segment.number);
+            }
+        }
+        std::erase_if(segments, [&](const auto& entry) { return !used.contains(entry.first); });  // clean_store
+        die();
+        EXPECT_EQ(stored(), in_store().size());
+        for (const auto& [id, offer] : capsules) {
+            EXPECT_FALSE(withdrawn.contains(id)) << life;
+        }
+        if (below(2) == 0) {
+            expire(now + kWindowEnd);
+        }
+    }
+    EXPECT_GT(deaths, 40U);
+}
+
+// ---- Compaction -----------------------------------------------------------------------------------------------------
+
+TEST_F(StoreTest, AllNotesSayWhatTheJournalSays) {
+    const auto p = come(kAlice, 100);
+    lingering(p, 1, 1, "a", 700);
+    answered(1);
+    plain(p, 2, 2, "b");
+    lingering(p, 3, 3, "q", 0, true);
+    lingering(p, 4, 4, "c");
+    plain(p, 5, 5, "");
+    plain(p, 6, 6, "b");
+    expire(kWindowEnd);
+    const auto c = come(kAlice, 101);
+    take_from(c, 7, 7, "q");
+    confirm(c, 8, 7);
+    withdraw_it(c, 9, 4);
+    leave(p);
+    store::JournalState appended;
+    for (const keep::Note& note : journal) {
+        appended.apply(note);
+    }
+    std::vector<keep::Note> notes;
+    daemon().write_notes(notes);
+    store::JournalState anew;
+    for (const keep::Note& note : notes) {
+        anew.apply(note);
+    }
+    EXPECT_EQ(anew.last_version, appended.last_version);
+    EXPECT_EQ(anew.names, appended.names);
+    EXPECT_EQ(anew.taken, appended.taken);
+    EXPECT_EQ(anew.answered, appended.answered);
+    EXPECT_EQ(anew.expires, appended.expires);
+    EXPECT_EQ(anew.left, appended.left);
+    EXPECT_EQ(anew.names.size(), 2U);  // "a", and "q", which its taker holds
+    EXPECT_EQ(anew.taken.size(), 1U);
+    EXPECT_EQ(anew.left.size(), 2U);
+}
+
+}  // namespace
+}  // namespace hurrayd
