@@ -151,8 +151,9 @@ TEST_F(Batch, AModelCostsAFewSystemCallsEachWay) {
         }
         EXPECT_EQ(used(consumer, "leases"), kTensors);
     }
-    EXPECT_LE(fewest_receives_to_publish, kTensors / 2);
-    EXPECT_LE(fewest_receives_to_attach, kTensors / 2);
+    constexpr std::size_t kMany = kIsThreadSanitized ? kTensors - 1 : kTensors / 2;
+    EXPECT_LE(fewest_receives_to_publish, kMany);
+    EXPECT_LE(fewest_receives_to_attach, kMany);
     EXPECT_EQ(used(consumer, "leases"), 0u);
 }
 
