@@ -9,7 +9,6 @@
 // By hand and floor are measured in turns. A ratio above 1 is the books, and the checks of each descriptor; it would be lowered by looking
 // fewer things up for each claim.
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -36,6 +35,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "bench/arguments.hpp"
 #include "bench/placement.hpp"
 #include "bench/private_daemon.hpp"
 #include "bench/progress.hpp"
@@ -62,34 +62,18 @@ struct Options {
     std::uint64_t leases = 10'000;
 };
 
-[[noreturn]] void usage(int code) {
-    std::fputs(
-        "usage: resume_bench [--rounds N] [--clients N] [--leases N]\n"
-        "Starts daemons of its own.\n"
-        "  --rounds N   deaths of the daemon, each way (default: 9)\n"
-        "  --clients N  (default: 1000)\n"
-        "  --leases N   of all clients together (default: 10000)\n",
-        code == 0 ? stdout : stderr);
-    std::exit(code);
-}
+constexpr const char* kUsage =
+    "usage: resume_bench [--rounds N] [--clients N] [--leases N]\n"
+    "Starts daemons of its own.\n"
+    "  --rounds N   deaths of the daemon, each way (default: 9)\n"
+    "  --clients N  (default: 1000)\n"
+    "  --leases N   of all clients together (default: 10000)\n";
 
 Options parse(int argc, char** argv) {
     Options options;
     const std::pair<std::string_view, std::uint64_t*> known[] = {
         {"--rounds", &options.rounds}, {"--clients", &options.clients}, {"--leases", &options.leases}};
-    for (int i = 1; i < argc; i += 2) {
-        if (std::string_view(argv[i]) == "--help") {
-            usage(0);
-        }
-        const auto* option = std::ranges::find(known, argv[i], [](const auto& entry) { return entry.first; });
-        const std::string_view value = i + 1 < argc ? argv[i + 1] : "";
-        if (option == std::end(known) ||
-            std::from_chars(value.data(), value.data() + value.size(), *option->second).ptr !=
-                value.data() + value.size() ||
-            *option->second == 0) {
-            usage(2);
-        }
-    }
+    bench::read_counts(argc, argv, known, kUsage);
     return options;
 }
 

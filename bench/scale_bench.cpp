@@ -9,7 +9,6 @@
 // Memory is the daemon's resident memory that it shares with nobody (Pss), taken while capsules are only added: the difference, over
 // their number. What the kernel keeps for a descriptor that the daemon holds is not in it.
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -30,6 +29,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "bench/arguments.hpp"
 #include "bench/placement.hpp"
 #include "bench/private_daemon.hpp"
 #include "bench/progress.hpp"
@@ -49,17 +49,13 @@ struct Options {
     std::uint64_t own_segments = 4000;
 };
 
-[[noreturn]] void usage(int code) {
-    std::fputs(
-        "usage: scale_bench [--rounds N] [--capsules N] [--clients N] [--own-segments N]\n"
-        "Starts two daemons of its own.\n"
-        "  --rounds N        rounds a row, at each of the two (default: 2000)\n"
-        "  --capsules N      the most capsules (default: 100000)\n"
-        "  --clients N       the most clients (default: 1000)\n"
-        "  --own-segments N  capsules with a segment of their own, for their memory alone (default: 4000)\n",
-        code == 0 ? stdout : stderr);
-    std::exit(code);
-}
+constexpr const char* kUsage =
+    "usage: scale_bench [--rounds N] [--capsules N] [--clients N] [--own-segments N]\n"
+    "Starts two daemons of its own.\n"
+    "  --rounds N        rounds a row, at each of the two (default: 2000)\n"
+    "  --capsules N      the most capsules (default: 100000)\n"
+    "  --clients N       the most clients (default: 1000)\n"
+    "  --own-segments N  capsules with a segment of their own, for their memory alone (default: 4000)\n";
 
 Options parse(int argc, char** argv) {
     Options options;
@@ -67,19 +63,7 @@ Options parse(int argc, char** argv) {
                                                                  {"--capsules", &options.largest_capsules},
                                                                  {"--clients", &options.largest_clients},
                                                                  {"--own-segments", &options.own_segments}};
-    for (int i = 1; i < argc; i += 2) {
-        if (std::string_view(argv[i]) == "--help") {
-            usage(0);
-        }
-        const auto* option = std::ranges::find(known, argv[i], [](const auto& entry) { return entry.first; });
-        const std::string_view value = i + 1 < argc ? argv[i + 1] : "";
-        if (option == std::end(known) ||
-            std::from_chars(value.data(), value.data() + value.size(), *option->second).ptr !=
-                value.data() + value.size() ||
-            *option->second == 0) {
-            usage(2);
-        }
-    }
+    bench::read_counts(argc, argv, known, kUsage);
     return options;
 }
 

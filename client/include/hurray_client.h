@@ -417,7 +417,8 @@ HURRAY_API HurrayStatus hurray_client_group_begin(HurrayClient *client, uint64_t
  * each of them ends (HURRAY_EVENT_ENDED, REUSABLE), and none was ever seen.
  *
  * A refused commit changes nothing: the group is still open, to be committed again or aborted. After CONNECTION_LOST and CLOSED
- * it has ended, one way or the other, and so have its capsules.
+ * it has ended, one way or the other, and so have its capsules; what it was to replace may be retired, all of it or some.
+ * Publish it again.
  *
  * HURRAY_ERR_ALREADY_EXISTS  the name of a member, which the message tells, belongs to another user by now
  * HURRAY_ERR_NOT_PERMITTED   the name of a member is held by a capsule that may not be replaced

@@ -19,6 +19,12 @@ namespace {
 using hurray::Errc;
 using hurray::Result;
 using wire::PacketBuffer;
+using wire::part_of;
+using wire::put;
+using wire::put_bytes;
+using wire::put_capsule;
+using wire::put_id;
+using wire::put_lease;
 using wire::Reader;
 using wire::Writer;
 namespace pb = hurray::store::v1;
@@ -80,37 +86,6 @@ class Frames {
 
 // ---- Writing --------------------------------------------------------------------------------------------------------
 
-using Tag = protozero::pbf_tag_type;
-
-void put(Writer& out, int field, std::uint64_t value) {
-    if (value != 0) {
-        out.add_uint64(static_cast<Tag>(field), value);
-    }
-}
-
-void put_bytes(Writer& out, int field, std::string_view value) {
-    if (!value.empty()) {
-        out.add_bytes(static_cast<Tag>(field), value.data(), value.size());
-    }
-}
-
-void put_id(Writer& out, int field, const wire::Id16& id) {
-    out.add_bytes(static_cast<Tag>(field), reinterpret_cast<const char*>(id.bytes.data()), id.bytes.size());
-}
-
-void put_capsule(Writer& out, int field, const wire::CapsuleId& capsule) {
-    Writer part(out, static_cast<Tag>(field));
-    put(part, broker::CapsuleId::kUidFieldNumber, capsule.uid);
-    put_id(part, broker::CapsuleId::kIdFieldNumber, capsule.id);
-}
-
-void put_lease(Writer& out, int field, const wire::LeaseId& lease) {
-    Writer part(out, static_cast<Tag>(field));
-    put(part, broker::LeaseId::kUidFieldNumber, lease.uid);
-    put_id(part, broker::LeaseId::kSessionHashFieldNumber, lease.session_hash);
-    put(part, broker::LeaseId::kLeaseFieldNumber, lease.lease);
-}
-
 void write(const keep::Name& note, Writer& out) {
     put_bytes(out, pb::Name::kNameFieldNumber, note.name);
     put(out, pb::Name::kOwnerFieldNumber, note.owner);
@@ -148,11 +123,11 @@ void append_message(int field, std::string& out, Fill&& fill) {
     PacketBuffer payload;
     {
         Writer record(payload);
-        Writer message(record, static_cast<Tag>(field));
+        Writer message = part_of(record, field);
         fill(message);
     }
     if (payload.size() == 0) {  // an empty message says something too
-        Writer(payload).add_bytes(static_cast<Tag>(field), "", 0);
+        Writer(payload).add_bytes(static_cast<protozero::pbf_tag_type>(field), "", 0);
     }
     append_record(payload.view(), out);
 }

@@ -6,6 +6,7 @@
 
 #include "proto/wire/codec.hpp"
 #include "proto/wire/fields.hpp"
+#include "proto/wire/parts.hpp"
 #include "proto/wire/text.hpp"
 
 namespace hurray::wire {
@@ -13,42 +14,7 @@ namespace {
 
 using Tag = protozero::pbf_tag_type;
 
-// As proto3 has it: a field that is 0 or empty is left out. A message within a message says something even if it
-// is empty.
-
-void put(Writer& out, int field, std::uint64_t value) {
-    if (value != 0) {
-        out.add_uint64(static_cast<Tag>(field), value);
-    }
-}
-
-void put_bytes(Writer& out, int field, std::string_view value) {
-    if (!value.empty()) {
-        out.add_bytes(static_cast<Tag>(field), value.data(), value.size());
-    }
-}
-
-void put_id(Writer& out, int field, const Id16& value) {
-    out.add_bytes(static_cast<Tag>(field), reinterpret_cast<const char*>(value.bytes.data()), value.bytes.size());
-}
-
-/// A message within `out`, as long as it lives. protozero leaves it out if nothing is written to it.
-Writer part_of(Writer& out, int field) { return {out, static_cast<Tag>(field)}; }
-
 void put_empty(Writer& out, int field) { out.add_bytes(static_cast<Tag>(field), "", 0); }
-
-void put_capsule(Writer& out, int field, const CapsuleId& value) {
-    Writer part = part_of(out, field);
-    put(part, pb::CapsuleId::kUidFieldNumber, value.uid);
-    put_id(part, pb::CapsuleId::kIdFieldNumber, value.id);
-}
-
-void put_lease(Writer& out, int field, const LeaseId& lease) {
-    Writer part = part_of(out, field);
-    put(part, pb::LeaseId::kUidFieldNumber, lease.uid);
-    put_id(part, pb::LeaseId::kSessionHashFieldNumber, lease.session_hash);
-    put(part, pb::LeaseId::kLeaseFieldNumber, lease.lease);
-}
 
 void put_access(Writer& out, int field, const Access& value) {
     if (value == Access{}) {

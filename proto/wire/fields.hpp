@@ -44,6 +44,23 @@ inline bool read_bool(Reader& in) { return in.get_uint64() != 0; }
 
 inline Reader reader(std::string_view message) { return Reader(message.data(), message.size()); }
 
+// As proto3 has it: a field that is 0 or empty is left out. A message within a message says something even if it is empty.
+
+inline void put(Writer& out, int field, std::uint64_t value) {
+    if (value != 0) {
+        out.add_uint64(static_cast<protozero::pbf_tag_type>(field), value);
+    }
+}
+
+inline void put_bytes(Writer& out, int field, std::string_view value) {
+    if (!value.empty()) {
+        out.add_bytes(static_cast<protozero::pbf_tag_type>(field), value.data(), value.size());
+    }
+}
+
+/// A message within `out`, as long as it lives. protozero leaves it out if nothing is written to it.
+inline Writer part_of(Writer& out, int field) { return {out, static_cast<protozero::pbf_tag_type>(field)}; }
+
 /// The numbers of a message that is one repeated field of them: packed, as proto3 has it, or one by one.
 template <class Number>
 std::vector<std::uint64_t> read_numbers(std::string_view message, Number field) {

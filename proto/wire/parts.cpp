@@ -217,4 +217,22 @@ Result<void> check_fd_count(const std::vector<Segment>& segments, std::size_t fd
     return {};
 }
 
+void put_id(Writer& out, int field, const Id16& value) {
+    out.add_bytes(static_cast<protozero::pbf_tag_type>(field), reinterpret_cast<const char*>(value.bytes.data()),
+                  value.bytes.size());
+}
+
+void put_capsule(Writer& out, int field, const CapsuleId& value) {
+    Writer part = part_of(out, field);
+    put(part, pb::CapsuleId::kUidFieldNumber, value.uid);
+    put_id(part, pb::CapsuleId::kIdFieldNumber, value.id);
+}
+
+void put_lease(Writer& out, int field, const LeaseId& lease) {
+    Writer part = part_of(out, field);
+    put(part, pb::LeaseId::kUidFieldNumber, lease.uid);
+    put_id(part, pb::LeaseId::kSessionHashFieldNumber, lease.session_hash);
+    put(part, pb::LeaseId::kLeaseFieldNumber, lease.lease);
+}
+
 }  // namespace hurray::wire

@@ -12,9 +12,9 @@
 #include "proto/wire/fields.hpp"
 #include "proto/wire/messages.hpp"
 
-/// Reading the parts that several messages have. For the codec's own files, and for what the daemon stores.
+/// Reading and writing the parts that several messages have. For the codec's own files, and for what the daemon stores.
 ///
-/// Each takes the bytes of its part, checks it and names the rule that was broken. All throw protozero::exception for what
+/// Each reader takes the bytes of its part, checks it and names the rule that was broken. All throw protozero::exception for what
 /// is not protobuf.
 namespace hurray::wire {
 
@@ -43,5 +43,9 @@ using Parts = boost::container::small_vector<std::string_view, 8>;
 /// Whether as many descriptors came as the segments carry.
 [[nodiscard]] Result<void> check_fd_count(const std::vector<Segment>& segments, std::size_t fd_count,
                                           std::string_view path_head);
+
+void put_id(Writer& out, int field, const Id16& value);
+void put_capsule(Writer& out, int field, const CapsuleId& value);
+void put_lease(Writer& out, int field, const LeaseId& lease);
 
 }  // namespace hurray::wire

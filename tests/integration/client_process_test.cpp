@@ -599,6 +599,9 @@ void refuse_all_that_is_young() {
 class OldKernel : public ::testing::Test {
   protected:
     void TearDown() override {
+        if (IsSkipped()) {
+            return;  // nobody has come
+        }
         const std::string said = daemon.log();
         const std::size_t once = said.find("no_peer_pidfd");
         EXPECT_NE(once, std::string::npos) << said;
