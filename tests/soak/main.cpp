@@ -11,7 +11,6 @@
 // of the daemon if any are wanted. The seed decides what each process does; in which order they meet, only the machine knows. Ends with 0
 // if all was as it must be, else with 1 and what was not.
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -150,15 +149,17 @@ class Run {
         start("leaver", leavers(), wanted_.producers);
         start("consumer", wanted_.consumers);
         start("taker", wanted_.takers);
+        std::vector<std::string> victims = {"consumer", "consumer", "taker", "taker", "watcher"};
+        if (leavers() != 0) {
+            victims.insert(victims.end(), 2, "leaver");
+        }
         std::uint64_t kill_at = wanted_.kill_every;
         while (stage_.running("producer") > 0) {
             if (!look()) {
                 return false;
             }
             if (tally().published >= kill_at) {
-                static constexpr std::array kVictims = {"consumer", "consumer", "taker", "taker",
-                                                        "watcher",  "leaver",   "leaver"};
-                stage_.replace(kVictims.at(random_() % (kVictims.size() - (leavers() != 0 ? 0 : 2))), random_);
+                stage_.replace(victims.at(random_() % victims.size()), random_);
                 ++killed_;
                 kill_at = tally().published + 1 + random_() % (2 * wanted_.kill_every);
             }
@@ -187,8 +188,8 @@ class Run {
         return true;
     }
 
-    /// When its time has come: most often before its window is over, now and then long after. And as often, if there are leavers, right
-    /// after it has stored something or removed it from the store.
+    /// When its time has come: most often before its window is over, now and then long after. Between two such deaths it may die of its
+    /// own store: right after it has sent something to be kept or removed, before anybody is told.
     void let_daemon_die() {
         if (Clock::now() < dies_at_ || tally().enough) {
             return;
@@ -239,7 +240,7 @@ class Run {
         std::fprintf(stderr,
                      "hurray_soak: %llu rounds, %llu daemons killed, of %s, in %.0f s (%.0f rounds a second); views "
                      "checked %llu, again after "
-                     "being held %llu; %llu readers killed; capsules aborted %llu, clients closed with capsules %llu; "
+                     "being held %llu; %llu others killed; capsules aborted %llu, clients closed with capsules %llu; "
                      "leases told opened "
                      "%llu, released %llu, lost %llu; ends told %llu; jobs %llu, told taken %llu, taken %llu, takes "
                      "failed %llu; "
