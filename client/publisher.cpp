@@ -524,6 +524,12 @@ bool Publisher::set_retired(const wire::CapsuleId& capsule, bool retired) {
     return true;
 }
 
+bool Publisher::lingers(const wire::CapsuleId& capsule) {
+    const std::lock_guard lock(mutex_);
+    const auto found = capsules_.find(capsule.id);
+    return found != capsules_.end() && found->second.id == capsule && found->second.terms.linger_ms.has_value();
+}
+
 Result<void> Publisher::withdraw(Connection& connection, const wire::CapsuleId& capsule) {
     const bool is_own = set_retired(capsule, true);  // before it is sent: the daemon may go away before it answers
     Connection::Call call(wire::Withdraw{capsule}, {});
@@ -537,6 +543,9 @@ Result<void> Publisher::withdraw(Connection& connection, const wire::CapsuleId& 
     if (call.is_lost && is_own) {
         // In case that it is being offered again just now, as one that is there.
         connection.post(wire::Withdraw{capsule});
+        if (lingers(capsule)) {  // it is still stored, and this client may be gone before the daemon is back
+            return fail(std::move(call.result->error()));
+        }
         return {};
     }
     if (is_own && !call.was_sent) {

@@ -120,7 +120,7 @@ class Publisher {
     /// Those that have not been retired, as far as is known, and end with this client.
     [[nodiscard]] std::vector<wire::CapsuleId> to_withdraw();
     /// Withdraws a capsule of this user. One of this session's own is withdrawn while the daemon is away, too: it will be offered again as
-    /// retired. Fails: what the daemon says; ConnectionLost.
+    /// retired; but of one that lingers this fails, since the daemon may have it until then. Fails: what the daemon says; ConnectionLost.
     [[nodiscard]] Result<void> withdraw(Connection& connection, const wire::CapsuleId& capsule);
     /// Forgets all of them, without telling anybody; their memory goes back to its pool here.
     void clear();
@@ -155,6 +155,7 @@ class Publisher {
     [[nodiscard]] Result<wire::Id16> random_id();
     [[nodiscard]] Result<Published> publish(Connection& connection, const ToPublish& what);
     bool set_retired(const wire::CapsuleId& capsule, bool retired);
+    bool lingers(const wire::CapsuleId& capsule);
     static void close(Capsule& capsule, const wire::LeaseId& lease, std::vector<Notice>& notices);
     static void close_all(Capsule& capsule, std::vector<Notice>& notices);
     void end_refused(const wire::Id16& id, std::vector<Notice>& notices);

@@ -432,7 +432,10 @@ HURRAY_API HurrayStatus hurray_client_published(HurrayClient *client, const Hurr
                                                 HurrayCapsuleInfo *out);
 
 /* Retires a capsule: no new attach, those who hold it go on reading. Twice is fine while somebody holds it. A staged one leaves
- * its group and ends. HURRAY_ERR_NOT_FOUND: there is none, or it has ended. HURRAY_ERR_NOT_PERMITTED. */
+ * its group and ends. HURRAY_ERR_NOT_FOUND: there is none, or it has ended. HURRAY_ERR_NOT_PERMITTED.
+ *
+ * While the daemon is away a capsule of this client is withdrawn too: it does not come back. But of one that is to LINGER the daemon may
+ * have a copy, until it is back and hears of it from this client: HURRAY_ERR_CONNECTION_LOST says so. Withdraw it again to know. */
 HURRAY_API HurrayStatus hurray_client_withdraw(HurrayClient *client, const HurrayCapsuleId *capsule);
 
 /* ---- Consuming -------------------------------------------------------------------------------------------------- */

@@ -113,6 +113,35 @@ TEST_F(StoreLife, WhatLingersIsThereAfterTheDaemonsDeathThoughNobodyElseIs) {
     EXPECT_THAT(connect().list(""), SizeIs(0));
 }
 
+TEST_F(StoreLife, AWithdrawalThatNobodyHasReadIsNotSaidToBeDone) {
+    const auto withdraw = [](Client& client, const CapsuleInfo& info) {
+        try {
+            client.withdraw(info.capsule);
+            return HURRAY_OK;
+        } catch (const StatusError& error) {
+            return error.status();
+        }
+    };
+    std::optional<Client> producer = connect();
+    const CapsuleInfo info = publish(*producer, "model", 7);
+    manager.kill();
+    EXPECT_EQ(withdraw(*producer, info), HURRAY_ERR_CONNECTION_LOST);
+    producer.reset();  // and so the next daemon does not hear of it
+    manager.start();
+    Client next = connect();
+    EXPECT_EQ(first_of(next.attach("model")), 7U);
+    EXPECT_EQ(withdraw(next, info), HURRAY_OK);
+    EXPECT_THAT(stored(), SizeIs(0));
+
+    const CapsuleInfo again = publish(next, "model", 8);
+    manager.kill();
+    EXPECT_EQ(withdraw(next, again), HURRAY_ERR_CONNECTION_LOST);
+    manager.start();
+    while (!stored().empty()) {  // it heard of it
+        std::this_thread::sleep_for(1ms);
+    }
+}
+
 TEST_F(StoreLife, AStopAndAStartKeepItTooWhereTheManagerDoes) {
     {
         Client producer = connect();

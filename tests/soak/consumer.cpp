@@ -27,7 +27,7 @@ class Consumer {
         while (!tally_.stop) {
             for (Tensor& tensor : attach_something()) {
                 const Record& record = check_new(tensor);
-                ++tally_.viewed;
+                ++ledger_.tally_of(page_).viewed;
                 if (one_in(random_, 3)) {
                     held_.push_back({std::move(tensor), &record});
                 }
@@ -69,7 +69,7 @@ class Consumer {
 
     /// What was there of what it asked for: by name, by id, or several names at a time.
     std::vector<Tensor> attach_something() {
-        producer_ = random_() % ledger_.producers();
+        page_ = random_() % ledger_.pages();
         std::vector<Tensor> tensors;
         is_away_ = false;
         try {
@@ -95,14 +95,14 @@ class Consumer {
 
     void attach_by_name(std::vector<Tensor>& tensors) {
         const auto slot = static_cast<std::uint32_t>(random_() % kNamedSlots);
-        std::uint64_t& newest = newest_[{producer_, slot}];
+        std::uint64_t& newest = newest_[{page_, slot}];
         AttachOptions options;
         options.populate = one_in(random_, 8) ? Populate::Yes : Populate::Auto;
         if (one_in(random_, 8)) {
             options.timeout = 3ms;
             options.newer_than = newest;
         }
-        tensors.push_back(client_->attach(slot_name(producer_, slot), options));
+        tensors.push_back(client_->attach(slot_name(page_, slot), options));
         const std::uint64_t version = tensors.back().info().version;
         if (version <= options.newer_than) {
             fail_run(part_,
@@ -116,12 +116,16 @@ class Consumer {
     }
 
     void attach_by_id(std::vector<Tensor>& tensors) {
-        const std::size_t written = ledger_.size(producer_);
+        const std::size_t written = ledger_.size(page_);
         if (written == 0) {
             return;
         }
-        const Record& recent = ledger_.at(producer_, written - 1 - random_() % std::min<std::size_t>(written, 16));
+        const Record& recent = ledger_.at(page_, written - 1 - random_() % std::min<std::size_t>(written, 16));
         if (recent.slot == kQueueSlot) {
+            return;
+        }
+        if (ledger_.is_left(page_)) {
+            attach_left(recent, tensors);
             return;
         }
         tensors.push_back(client_->attach(recent.capsule));
@@ -130,10 +134,34 @@ class Consumer {
         }
     }
 
+    /// What lingers: whether it is there is known.
+    void attach_left(const Record& left, std::vector<Tensor>& tensors) {
+        const Fate before = Ledger::fate_of(left);
+        if (before == Fate::Sent) {
+            return;  // and its id is not known
+        }
+        try {
+            tensors.push_back(client_->attach(left.capsule));
+        } catch (const StatusError& error) {
+            if (error.status() == HURRAY_ERR_NOT_FOUND && before == Fate::Kept && Ledger::fate_of(left) == Fate::Kept &&
+                !left.is_brief) {
+                fail_run(part_, "a capsule of '" + slot_name(page_, left.slot) +
+                                    "' that lingers is not there: " + error.what());
+            }
+            throw;
+        }
+        if (before >= Fate::Ended) {
+            fail_run(part_, "a capsule of '" + slot_name(page_, left.slot) + "' that lingered is there again");
+        }
+        if (ledger_.find_stamped(page_, tensors.back().buffer()) != &left) {
+            fail_run(part_, "another capsule came than the one that lingers");
+        }
+    }
+
     void attach_some_names(std::vector<Tensor>& tensors) {
         std::vector<std::string> names(2 + random_() % 3);
         for (std::string& name : names) {
-            name = slot_name(producer_, static_cast<std::uint32_t>(random_() % kNamedSlots));
+            name = slot_name(page_, static_cast<std::uint32_t>(random_() % kNamedSlots));
         }
         tensors = client_->attach_many(names);
         for (std::size_t i = 0; i < names.size(); ++i) {
@@ -144,11 +172,12 @@ class Consumer {
     }
 
     const Record& check_new(const Tensor& tensor) {
-        const Record* const record = ledger_.find(producer_, tensor.info().capsule);
+        const Record* const record = ledger_.is_left(page_) ? ledger_.find_stamped(page_, tensor.buffer())
+                                                            : ledger_.find(page_, tensor.info().capsule);
         if (record == nullptr) {
             fail_run(part_, "a capsule under the name '" + tensor.name() + "' that nobody has published");
         }
-        if (tensor.name() != slot_name(producer_, record->slot)) {
+        if (tensor.name() != slot_name(page_, record->slot)) {
             fail_run(part_, "a capsule of slot " + std::to_string(record->slot) + " came under the name '" +
                                 tensor.name() + "'");
         }
@@ -197,7 +226,7 @@ class Consumer {
     bool is_away_ = false;  // the daemon, as the last attach found it
     std::vector<Held> held_;
     std::map<std::pair<std::size_t, std::uint32_t>, std::uint64_t> newest_;  // that this client was given
-    std::size_t producer_ = 0;                                               // whom it asked last
+    std::size_t page_ = 0;                                                   // whose capsules it asked for last
 };
 
 }  // namespace

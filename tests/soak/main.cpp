@@ -1,18 +1,17 @@
 // hurray_soak: producers and consumers of a private hurrayd hand memory over, a million times if asked, while others take jobs from queues
 // and watch, and consumers, takers and watchers are killed and everybody comes and goes. Each view must show what was published, as
 // long as it is held; each producer must be told what happened to its memory, once; each job is had by one taker; and in the end nothing is
-// left. With --daemon-deaths the daemon is killed as well, at any moment, and comes back; it must all be the same.
+// left. With --daemon-deaths the daemon is killed as well, at any moment, and comes back; it must all be the same. Leavers, then, publish what
+// lingers, and leave or are killed: it must be there until they withdraw or replace it, and never again.
 //
-//   hurray_soak [--rounds N] [--daemon-deaths N] [--seed N] [--producers N] [--consumers N] [--takers N] [--watchers N] [--max-bytes N]
-//               [--kill-every N]
+//   hurray_soak [--rounds N] [--daemon-deaths N] [--seed N] [--producers N] [--leavers N] [--consumers N] [--takers N] [--watchers N]
+//               [--max-bytes N] [--kill-every N]
 //
 // A round is a capsule that is published and, on the average, one view of it that is checked. It ends after so many rounds, or after so many deaths
 // of the daemon if any are wanted. The seed decides what each process does; in which order they meet, only the machine knows. Ends with 0
 // if all was as it must be, else with 1 and what was not.
 #include <algorithm>
-#include <array>
 #include <chrono>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -25,6 +24,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include <unistd.h>
 
@@ -33,8 +33,8 @@
 
 #include "tests/soak/actor.hpp"
 #include "tests/soak/stage.hpp"
-#include "tests/support/daemon_process.hpp"
 #include "tests/support/prometheus_text.hpp"
+#include "tests/support/store_manager.hpp"
 #include "tests/support/temporary_directory.hpp"
 
 namespace hurray::soak {
@@ -48,6 +48,7 @@ struct Wanted {
     std::uint64_t daemon_deaths = 0;  ///< that many, whatever `rounds` says
     std::uint64_t seed = std::random_device()();
     std::uint64_t producers = 3;
+    std::uint64_t leavers = 2;  ///< if the daemon dies
     std::uint64_t consumers = 4;
     std::uint64_t takers = 2;
     std::uint64_t watchers = 1;
@@ -56,17 +57,14 @@ struct Wanted {
 };
 
 Wanted parse(int argc, char** argv) {
-    static const std::set<std::string> kMayBeZero = {"--seed", "--daemon-deaths", "--watchers"};
+    static const std::set<std::string> kMayBeZero = {"--seed", "--daemon-deaths", "--leavers", "--watchers"};
     Wanted wanted;
-    const std::map<std::string, std::uint64_t*> numbers = {{"--rounds", &wanted.rounds},
-                                                           {"--daemon-deaths", &wanted.daemon_deaths},
-                                                           {"--seed", &wanted.seed},
-                                                           {"--producers", &wanted.producers},
-                                                           {"--consumers", &wanted.consumers},
-                                                           {"--takers", &wanted.takers},
-                                                           {"--watchers", &wanted.watchers},
-                                                           {"--max-bytes", &wanted.max_bytes},
-                                                           {"--kill-every", &wanted.kill_every}};
+    const std::map<std::string, std::uint64_t*> numbers = {
+        {"--rounds", &wanted.rounds},       {"--daemon-deaths", &wanted.daemon_deaths},
+        {"--seed", &wanted.seed},           {"--producers", &wanted.producers},
+        {"--leavers", &wanted.leavers},     {"--consumers", &wanted.consumers},
+        {"--takers", &wanted.takers},       {"--watchers", &wanted.watchers},
+        {"--max-bytes", &wanted.max_bytes}, {"--kill-every", &wanted.kill_every}};
     for (int i = 1; i < argc; i += 2) {
         const auto found = numbers.find(argv[i]);
         char* end = nullptr;
@@ -87,18 +85,18 @@ class Run {
     explicit Run(const Wanted& wanted)
         : wanted_(wanted),
           random_(wanted.seed),
-          ledger_(Ledger::create(wanted.producers, kMostRecords)),
-          daemon_({.arguments = {"--config", config()}, .environment = {}, .descriptor_limit = {}}) {}
+          ledger_(Ledger::create(wanted.producers, leavers(), kMostRecords)),
+          daemon_({.arguments = {"--config", config()}}) {}
 
     bool play() {
-        std::fprintf(
-            stderr,
-            "hurray_soak: %s, %llu producers, %llu consumers, %llu takers, %llu watchers, up to %llu bytes, one of "
-            "those that read killed every %llu rounds; seed %llu\n",
-            goal().c_str(), as_printed(wanted_.producers), as_printed(wanted_.consumers), as_printed(wanted_.takers),
-            as_printed(wanted_.watchers), as_printed(wanted_.max_bytes), as_printed(wanted_.kill_every),
-            as_printed(wanted_.seed));
-        const std::size_t descriptors_before = daemon_.open_descriptors();
+        std::fprintf(stderr,
+                     "hurray_soak: %s, %llu producers, %llu leavers, %llu consumers, %llu takers, %llu watchers, up to "
+                     "%llu bytes, "
+                     "one of those that are not producers killed every %llu rounds; seed %llu\n",
+                     goal().c_str(), as_printed(wanted_.producers), as_printed(leavers()),
+                     as_printed(wanted_.consumers), as_printed(wanted_.takers), as_printed(wanted_.watchers),
+                     as_printed(wanted_.max_bytes), as_printed(wanted_.kill_every), as_printed(wanted_.seed));
+        const std::size_t descriptors_before = open_descriptors().size();
         if (!play_out() || !nothing_is_left(descriptors_before)) {
             std::fprintf(stderr, "hurray_soak: the daemon's log:\n%s\n", daemon_.log().c_str());
             return false;
@@ -111,6 +109,7 @@ class Run {
     static constexpr std::size_t kMostRecords = std::size_t{1} << 22;
 
     [[nodiscard]] bool is_mortal() const { return wanted_.daemon_deaths != 0; }
+    [[nodiscard]] std::uint64_t leavers() const { return is_mortal() ? wanted_.leavers : 0; }
 
     [[nodiscard]] std::string goal() const {
         return is_mortal() ? std::to_string(wanted_.daemon_deaths) + " deaths of the daemon"
@@ -119,12 +118,25 @@ class Run {
 
     std::string config() {
         const std::string file = directory_ / "hurrayd.toml";
-        std::ofstream(file) << "[resume]\nwindow = 2\n";  // shorter than usual, so that some end between two deaths
+        // The window is shorter than usual, so that some end between two deaths.
+        std::ofstream(file) << "[resume]\nwindow = 2\n[metrics]\npath = \"" << metrics_path() << "\"\n";
         return file;
     }
+    [[nodiscard]] std::string metrics_path() const { return directory_ / "metrics.sock"; }
 
-    void start(const std::string& role, std::uint64_t count) {
-        for (std::size_t i = 0; i < count; ++i) {
+    /// What the daemon's descriptors are.
+    std::vector<std::string> open_descriptors() {
+        std::vector<std::string> targets;
+        for (const auto& entry :
+             std::filesystem::directory_iterator("/proc/" + std::to_string(daemon_.pid()) + "/fd")) {
+            std::error_code gone;
+            targets.push_back(std::filesystem::read_symlink(entry.path(), gone).string());
+        }
+        return targets;
+    }
+
+    void start(const std::string& role, std::uint64_t count, std::size_t first = 0) {
+        for (std::size_t i = first; i < first + count; ++i) {
             const std::uint64_t share = is_mortal() ? kMostRecords / 2 : (wanted_.rounds + i) / wanted_.producers;
             stage_.start({role, i, 0, wanted_.seed, role == "producer" ? share : 0, wanted_.max_bytes,
                           daemon_.socket_path(), ledger_.fd(), is_mortal()});
@@ -134,16 +146,20 @@ class Run {
     bool play_out() {
         start("watcher", wanted_.watchers);
         start("producer", wanted_.producers);
+        start("leaver", leavers(), wanted_.producers);
         start("consumer", wanted_.consumers);
         start("taker", wanted_.takers);
+        std::vector<std::string> victims = {"consumer", "consumer", "taker", "taker", "watcher"};
+        if (leavers() != 0) {
+            victims.insert(victims.end(), 2, "leaver");
+        }
         std::uint64_t kill_at = wanted_.kill_every;
         while (stage_.running("producer") > 0) {
             if (!look()) {
                 return false;
             }
             if (tally().published >= kill_at) {
-                static constexpr std::array kReaders = {"consumer", "consumer", "taker", "taker", "watcher"};
-                stage_.replace(kReaders.at(random_() % kReaders.size()), random_);
+                stage_.replace(victims.at(random_() % victims.size()), random_);
                 ++killed_;
                 kill_at = tally().published + 1 + random_() % (2 * wanted_.kill_every);
             }
@@ -151,30 +167,43 @@ class Run {
                 let_daemon_die();
             }
         }
+        if (!wait_for("leaver")) {
+            return false;
+        }
         tally().stop = true;
-        for (const char* reader : {"consumer", "taker", "watcher"}) {
-            while (stage_.running(reader) > 0) {
-                if (!look()) {
-                    return false;
-                }
-            }
+        if (!wait_for("consumer") || !wait_for("taker") || !wait_for("watcher")) {
+            return false;
         }
         print_progress();
         return true;
     }
 
-    /// When its time has come: most often before its window is over, now and then long after.
+    /// Until all of that role have ended. False if not all is well.
+    bool wait_for(const char* role) {
+        while (stage_.running(role) > 0) {
+            if (!look()) {
+                return false;
+            }
+        }
+        return true;
+    }
+
+    /// When its time has come: most often before its window is over, now and then long after. Between two such deaths it may die of its
+    /// own store: right after it has sent something to be kept or removed, before anybody is told.
     void let_daemon_die() {
-        if (deaths_ == wanted_.daemon_deaths) {
+        if (Clock::now() < dies_at_ || tally().enough) {
+            return;
+        }
+        daemon_.kill();
+        ++tally().restarts;
+        daemon_.start();
+        deaths_ = tally().restarts + daemon_.deaths();
+        if (deaths_ >= wanted_.daemon_deaths) {
+            daemon_.kill_at(0);  // never
             tally().enough = true;
             return;
         }
-        if (Clock::now() < dies_at_) {
-            return;
-        }
-        daemon_.end(SIGKILL);
-        daemon_.start();
-        ++deaths_;
+        daemon_.kill_at(1 + random_() % 32);
         const std::uint64_t most_ms = random_() % 8 == 0 ? 4000 : random_() % 2 == 0 ? 500 : 50;
         dies_at_ = Clock::now() + std::chrono::milliseconds(random_() % most_ms);
     }
@@ -211,7 +240,7 @@ class Run {
         std::fprintf(stderr,
                      "hurray_soak: %llu rounds, %llu daemons killed, of %s, in %.0f s (%.0f rounds a second); views "
                      "checked %llu, again after "
-                     "being held %llu; %llu readers killed; capsules aborted %llu, clients closed with capsules %llu; "
+                     "being held %llu; %llu others killed; capsules aborted %llu, clients closed with capsules %llu; "
                      "leases told opened "
                      "%llu, released %llu, lost %llu; ends told %llu; jobs %llu, told taken %llu, taken %llu, takes "
                      "failed %llu; "
@@ -223,6 +252,17 @@ class Run {
                      as_printed(tally().lost), as_printed(tally().ended), as_printed(tally().jobs),
                      as_printed(tally().told_taken), as_printed(tally().taken), as_printed(tally().takes_failed),
                      as_printed(tally().watched));
+        if (leavers() != 0) {
+            const Tally& left = ledger_.tally_of(wanted_.producers);
+            std::fprintf(
+                stderr,
+                "hurray_soak: lingering: %llu published, views checked %llu; stocks taken %llu, clients closed %llu; "
+                "leases told opened %llu, released %llu, lost %llu; ends told %llu; jobs %llu, told taken %llu, "
+                "taken %llu\n",
+                as_printed(left.published), as_printed(left.viewed), as_printed(left.stocks), as_printed(left.closed),
+                as_printed(left.opened), as_printed(left.released), as_printed(left.lost), as_printed(left.ended),
+                as_printed(left.jobs), as_printed(left.told_taken), as_printed(left.taken));
+        }
     }
 
     /// Everybody has gone: what does the daemon still have?
@@ -254,7 +294,7 @@ class Run {
                 complain("being written at the end: " + status.at("writing").dump());
             }
         }
-        const test::Samples counted = test::scrape(daemon_.metrics_path());
+        const test::Samples counted = test::scrape(metrics_path());
         for (const char* name : {"hurray_capsules", "hurray_names", "hurray_segment_bytes",
                                  "hurray_segment_descriptors", "hurray_leases", "hurray_waiting_attaches"}) {
             if (counted.at(name) != 0) {
@@ -279,10 +319,10 @@ class Run {
                      std::to_string(tally().told_taken));
         }
         if (const std::uint64_t nobody_has =
-                tally().told_taken - std::min(tally().told_taken.load(), tally().taken.load());
+                tally().told_taken - std::min(tally().told_taken.load(), tally().taken.load()) + missing_jobs();
             nobody_has > killed_ + tally().takes_failed) {
-            complain(std::to_string(nobody_has) + " jobs are told taken, and nobody has them; " +
-                     std::to_string(killed_) + " takers were killed, at most, and " +
+            complain(std::to_string(nobody_has) + " jobs are told taken or went missing, and nobody has them; " +
+                     std::to_string(killed_) + " takers and leavers were killed, at most, and " +
                      std::to_string(tally().takes_failed) + " takes failed");
         }
         if (counted.at("hurray_connections_ended_total{how=\"cut\"}") != 0) {
@@ -290,35 +330,52 @@ class Run {
         }
         // That this client is gone the daemon learns when it reads its socket.
         const Clock::time_point gives_up = Clock::now() + 10s;
-        while (daemon_.open_descriptors() != descriptors_before && Clock::now() < gives_up) {
+        std::vector<std::string> open = open_descriptors();
+        while (open.size() != descriptors_before && Clock::now() < gives_up) {
             std::this_thread::sleep_for(1ms);
+            open = open_descriptors();
         }
-        if (daemon_.open_descriptors() != descriptors_before) {
-            complain(std::to_string(daemon_.open_descriptors()) + " descriptors are open in the daemon, not " +
+        if (open.size() != descriptors_before) {
+            complain(std::to_string(open.size()) + " descriptors are open in the daemon, not " +
                      std::to_string(descriptors_before) + " as at the start");
         }
-        for (const auto& entry :
-             std::filesystem::directory_iterator("/proc/" + std::to_string(daemon_.pid()) + "/fd")) {
-            std::error_code gone;
-            const std::string target = std::filesystem::read_symlink(entry.path(), gone).string();
-            if (target.find("memfd:") != std::string::npos) {
+        for (const std::string& target : open) {
+            if (target.find("memfd:") != std::string::npos && target.find("journal") == std::string::npos) {
                 complain("the daemon still has " + target);
+            }
+        }
+        for (const std::string& name : daemon_.entries()) {
+            if (!name.starts_with("journal-") || daemon_.entries().size() != 1) {
+                complain("stored at the end: " + name);
             }
         }
         if (tally().viewed + 128 < tally().published) {
             complain("fewer views were checked than capsules published");
         }
-        if (const int status = daemon_.end(SIGTERM); status != 0) {
-            complain("the daemon did not end well: " + std::to_string(status));
-        }
+        daemon_.stop();
         return clean;
+    }
+
+    /// Lingering jobs that were there, and no more, without a taker who says so.
+    std::uint64_t missing_jobs() {
+        std::uint64_t missing = 0;
+        for (std::size_t page = wanted_.producers; page < ledger_.pages(); ++page) {
+            for (std::size_t i = 0; i < ledger_.size(page); ++i) {
+                const Record& record = ledger_.at(page, i);
+                missing += record.slot == kQueueSlot && Ledger::fate_of(record) == Fate::Missing &&
+                                   Ledger::times_taken(record) == 0
+                               ? 1
+                               : 0;
+            }
+        }
+        return missing;
     }
 
     const Wanted wanted_;
     Random random_;
     Ledger ledger_;
     test::TemporaryDirectory directory_;
-    test::DaemonProcess daemon_;
+    test::StoreManager daemon_;
     Stage stage_;  // goes before the daemon
     std::uint64_t killed_ = 0;
     std::uint64_t deaths_ = 0;
@@ -330,8 +387,11 @@ class Run {
 };
 
 void play(const Part& part) {
-    static const std::map<std::string, void (*)(const Part&)> parts = {
-        {"producer", run_producer}, {"consumer", run_consumer}, {"taker", run_taker}, {"watcher", run_watcher}};
+    static const std::map<std::string, void (*)(const Part&)> parts = {{"producer", run_producer},
+                                                                       {"leaver", run_leaver},
+                                                                       {"consumer", run_consumer},
+                                                                       {"taker", run_taker},
+                                                                       {"watcher", run_watcher}};
     parts.at(part.role)(part);
 }
 

@@ -1,15 +1,12 @@
 #include <array>
 #include <chrono>
-#include <condition_variable>
 #include <cstdlib>
-#include <memory>
-#include <mutex>
 #include <optional>
-#include <set>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "tests/soak/account.hpp"
 #include "tests/soak/actor.hpp"
 #include "tests/soak/stamp.hpp"
 
@@ -22,143 +19,6 @@ using namespace std::chrono_literals;
 constexpr std::uint64_t kAhead = 64;
 /// How many jobs of a producer may be without a taker, or at work.
 constexpr std::size_t kMostJobs = 16;
-/// After so many lost deliveries a job is left to nobody.
-constexpr std::uint64_t kMostDeliveries = 3;
-
-/// What a producer was told of its capsules, and whether that can be.
-class Account {
-  public:
-    Account(const Part& part, Tally& tally) : part_(part), tally_(tally) {}
-
-    /// Who takes the events of one capsule that is going to be published; `is_job`: once.
-    EventFunction open(bool is_job = false) {
-        const std::lock_guard lock(mutex_);
-        ++open_;
-        open_jobs_ += is_job ? 1 : 0;
-        return [this, is_job, book = std::make_shared<Book>()](const Event& event) {
-            const std::lock_guard held(mutex_);
-            write(*book, is_job, event);
-        };
-    }
-    /// One of them was not published after all.
-    void close_one() {
-        const std::lock_guard lock(mutex_);
-        --open_;
-    }
-    /// Jobs that have not ended.
-    std::size_t open_jobs() {
-        const std::lock_guard lock(mutex_);
-        return open_jobs_;
-    }
-    /// It is going to be withdrawn, so it may end without a taker.
-    void allow_untaken(const CapsuleId& job) {
-        const std::lock_guard lock(mutex_);
-        withdrawn_.insert(job);
-    }
-    void wait_until_all_ended(Client& client, bool by_caller) {
-        const auto gives_up = std::chrono::steady_clock::now() + 2min;
-        std::unique_lock lock(mutex_);
-        while (open_ > 0) {
-            if (by_caller) {
-                lock.unlock();
-                client.dispatch(10ms);
-                lock.lock();
-            } else {
-                changed_.wait_for(lock, 10ms);
-            }
-            if (std::chrono::steady_clock::now() > gives_up) {
-                fail_run(part_, std::to_string(open_) + " capsules have not ended in two minutes");
-            }
-        }
-    }
-    /// The client is going to be closed, and ends all that is open.
-    void expect_the_end() {
-        const std::lock_guard lock(mutex_);
-        is_closing_ = true;
-    }
-    /// It is closed: of what is still open nothing more is heard.
-    void forget_all() {
-        const std::lock_guard lock(mutex_);
-        open_ = 0;
-        open_jobs_ = 0;
-        is_closing_ = false;
-    }
-
-  private:
-    struct Book {
-        std::uint64_t opened = 0;
-        std::uint64_t released = 0;
-        std::uint64_t lost = 0;
-        bool taken = false;
-        bool ended = false;
-    };
-
-    void write(Book& book, bool is_job, const Event& event) {
-        if (book.ended) {
-            fail_run(part_, "an event of kind " + std::to_string(event.kind) + " after the capsule had ended");
-        }
-        switch (event.kind) {
-            case HURRAY_EVENT_LEASE_OPENED:
-                ++book.opened;
-                ++tally_.opened;
-                break;
-            case HURRAY_EVENT_LEASE_RELEASED:
-                ++book.released;
-                ++tally_.released;
-                break;
-            case HURRAY_EVENT_LEASE_LOST:
-                ++book.lost;
-                ++tally_.lost;
-                break;
-            case HURRAY_EVENT_LEASE_TAKEN:
-                if (!is_job || std::exchange(book.taken, true)) {
-                    fail_run(part_, is_job ? "a job is told taken a second time" : "what is no job is told taken");
-                }
-                ++tally_.told_taken;
-                break;
-            case HURRAY_EVENT_ENDED:
-                book.ended = true;
-                ++tally_.ended;
-                --open_;
-                open_jobs_ -= is_job ? 1 : 0;
-                changed_.notify_all();
-                if (is_job && !book.taken && withdrawn_.erase(event.capsule) == 0 && book.lost < kMostDeliveries &&
-                    !is_closing_) {
-                    fail_run(part_, "a job ended that nobody has taken, after " + std::to_string(book.lost) +
-                                        " leases were lost");
-                }
-                if (book.opened != book.released + book.lost) {
-                    fail_run(part_, "a capsule ended with " + std::to_string(book.opened) + " leases opened, " +
-                                        std::to_string(book.released) + " released and " + std::to_string(book.lost) +
-                                        " lost");
-                }
-                // What was published to a daemon that died is not used again, whatever became of its leases.
-                if (event.reusable ? book.lost != 0 : book.lost == 0 && !part_.is_mortal) {
-                    fail_run(part_, "a capsule with " + std::to_string(book.lost) + " lost leases ended as " +
-                                        (event.reusable ? "reusable" : "not reusable"));
-                }
-                return;
-            default:
-                fail_run(part_, "an event of kind " + std::to_string(event.kind) + " for a capsule");
-        }
-        if (book.opened < book.released + book.lost || event.remaining != book.opened - book.released - book.lost) {
-            fail_run(part_, "after an event of kind " + std::to_string(event.kind) + " " +
-                                std::to_string(event.remaining) + " leases are said to remain of " +
-                                std::to_string(book.opened) + " opened, " + std::to_string(book.released) +
-                                " released and " + std::to_string(book.lost) + " lost");
-        }
-    }
-
-    const Part& part_;
-    Tally& tally_;
-    std::mutex mutex_;
-    std::condition_variable changed_;
-    std::size_t open_ = 0;
-    std::size_t open_jobs_ = 0;
-    std::set<CapsuleId> withdrawn_;  ///< jobs
-    bool is_closing_ = false;
-};
-
 class Producer {
   public:
     explicit Producer(const Part& part)
@@ -238,19 +98,6 @@ class Producer {
     }
 
     std::uint32_t random_slot() { return static_cast<std::uint32_t>(random_() % kSlots); }
-
-    /// Nothing, a byte, ... up to the largest, each power of two as often as another.
-    std::uint64_t random_size() {
-        if (one_in(random_, 32)) {
-            return 0;
-        }
-        std::uint64_t powers = 1;
-        while ((part_.max_bytes >> powers) > 0) {
-            ++powers;
-        }
-        const std::uint64_t below = std::uint64_t{1} << (1 + random_() % powers);
-        return 1 + random_() % std::min(below, part_.max_bytes);
-    }
 
     void publish_one() {
         const std::uint32_t slot = random_slot();
@@ -369,7 +216,7 @@ class Producer {
         static constexpr std::array<std::uint32_t, 4> kModes = {0600, 0640, 0644, 0666};
         Record record;
         record.slot = slot;
-        record.bytes = random_size();
+        record.bytes = random_size(random_, part_.max_bytes);
         record.stamp = random_();
         record.mode = one_in(random_, 2) ? 0 : kModes[random_() % kModes.size()];
         Allocation allocation = allocate(record.bytes, record.mode);

@@ -30,11 +30,11 @@ std::string describe_end(int status) {
 
 }  // namespace
 
-std::string slot_name(std::size_t producer, std::uint32_t slot) {
+std::string slot_name(std::size_t page, std::uint32_t slot) {
     if (slot == kQueueSlot) {
-        return kPrefix + std::to_string(producer) + "/jobs";
+        return kPrefix + std::to_string(page) + "/jobs";
     }
-    return slot < kNamedSlots ? kPrefix + std::to_string(producer) + "/" + std::to_string(slot) : "";
+    return slot < kNamedSlots ? kPrefix + std::to_string(page) + "/" + std::to_string(slot) : "";
 }
 
 Client connect_as(const Part& part, bool dispatch_by_caller) {
@@ -59,6 +59,18 @@ Random random_of(const Part& part) {
     std::seed_seq seeds{part.seed, part.seed >> 32, static_cast<std::uint64_t>(part.role.front()),
                         std::uint64_t{part.index}, part.life};
     return Random(seeds);
+}
+
+std::uint64_t random_size(Random& random, std::uint64_t most) {
+    if (one_in(random, 32)) {
+        return 0;
+    }
+    std::uint64_t powers = 1;
+    while ((most >> powers) > 0) {
+        ++powers;
+    }
+    const std::uint64_t below = std::uint64_t{1} << (1 + random() % powers);
+    return 1 + random() % std::min(below, most);
 }
 
 void fail_run(const Part& part, const std::string& why) {

@@ -22,9 +22,9 @@ class Taker {
         client.emplace(connect_as(part_, false));
         std::vector<Tensor> at_work;
         while (!tally_.stop) {
-            const std::size_t producer = random_() % ledger_.producers();
-            if (auto job = take_from(*client, producer)) {
-                check(producer, *job);
+            const std::size_t page = random_() % ledger_.pages();
+            if (auto job = take_from(*client, page)) {
+                check(page, *job);
                 at_work.push_back(std::move(*job));
             }
             while (at_work.size() > random_() % 4) {
@@ -38,11 +38,11 @@ class Taker {
     }
 
   private:
-    std::optional<Tensor> take_from(Client& client, std::size_t producer) {
+    std::optional<Tensor> take_from(Client& client, std::size_t page) {
         AttachOptions options;
         options.timeout = one_in(random_, 4) ? 0ms : 5ms;
         try {
-            return client.take(slot_name(producer, kQueueSlot), options);
+            return client.take(slot_name(page, kQueueSlot), options);
         } catch (const StatusError& error) {
             if (is_away(part_, error)) {
                 ++tally_.takes_failed;
@@ -54,8 +54,9 @@ class Taker {
         }
     }
 
-    void check(std::size_t producer, const Tensor& job) {
-        const Record* const record = ledger_.find(producer, job.info().capsule);
+    void check(std::size_t page, const Tensor& job) {
+        const Record* const record =
+            ledger_.is_left(page) ? ledger_.find_stamped(page, job.buffer()) : ledger_.find(page, job.info().capsule);
         if (record == nullptr || record->slot != kQueueSlot) {
             fail_run(part_, "a job that nobody has published");
         }
@@ -69,7 +70,7 @@ class Taker {
         if (const auto wrong = find_wrong_stamp(job.buffer(), record->stamp)) {
             fail_run(part_, "a job: " + *wrong);
         }
-        ++tally_.taken;
+        ++ledger_.tally_of(page).taken;
     }
 
     const Part& part_;

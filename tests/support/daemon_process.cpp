@@ -12,6 +12,7 @@
 #include <stdexcept>
 
 #include <fcntl.h>
+#include <linux/close_range.h>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -106,6 +107,7 @@ pid_t DaemonProcess::spawn(const std::vector<std::string>& arguments, const std:
 
 /// In the child, as the last thing before exec: what systemd does there.
 void DaemonProcess::play_service_manager() const {
+    ::close_range(kFirstHandedOver, ~0U, CLOSE_RANGE_CLOEXEC);  // what came from whoever started the test stays out
     const std::string addressee = std::to_string(options_.is_addressed ? ::getpid() : ::getppid());
     const auto count = static_cast<int>(options_.handed_over.size());
     std::string names;

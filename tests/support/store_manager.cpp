@@ -31,6 +31,7 @@ namespace hurray::test {
 namespace {
 
 constexpr int kPatienceMs = 30'000;
+constexpr std::size_t kMostOfLog = 150'000;
 
 UniqueFd bound_socket(int type, const std::string& path) {
     UniqueFd socket(::socket(AF_UNIX, type | SOCK_CLOEXEC, 0));
@@ -140,7 +141,9 @@ class Manager {
         words >> what;
         if (what == "kill" || what == "stop") {
             is_wanted_ = false;
-            end(what == "kill" ? SIGKILL : SIGTERM);
+            if (const int status = end(what == "kill" ? SIGKILL : SIGTERM); what == "stop" && status != 0) {
+                throw std::runtime_error("hurrayd did not end well, status " + std::to_string(status) + ": " + log_);
+            }
         } else if (what == "start") {
             is_wanted_ = true;
             while (daemon_ == nullptr) {
@@ -158,7 +161,8 @@ class Manager {
             }
             return all;
         } else if (what == "log") {
-            return (log_ + (daemon_ != nullptr ? daemon_->log() : "")).substr(0, 150'000);
+            const std::string log = log_ + (daemon_ != nullptr ? daemon_->log() : "");
+            return log.substr(log.size() - std::min(log.size(), kMostOfLog));
         } else if (what == "pid") {
             return std::to_string(daemon_ != nullptr ? daemon_->pid() : -1);
         } else if (what == "lose") {
@@ -223,14 +227,16 @@ class Manager {
         }
     }
 
-    void end(int signal) {
+    /// The status as waitpid gives it; 0 if there is none.
+    int end(int signal) {
         if (daemon_ == nullptr) {
-            return;
+            return 0;
         }
-        daemon_->end(signal);
+        const int status = daemon_->end(signal);
         log_ += daemon_->log();
         daemon_.reset();
         hear_all();
+        return status;
     }
 
     /// All that was sent so far.

@@ -38,7 +38,7 @@ class StoreManager {
 
     /// SIGKILL. What it had sent before is read.
     void kill() { (void)ask("kill"); }
-    /// SIGTERM.
+    /// SIGTERM. It has to end well.
     void stop() { (void)ask("stop"); }
     /// The next one, with what is stored; it serves when this returns.
     void start() { (void)ask("start"); }
@@ -46,7 +46,7 @@ class StoreManager {
         kill();
         start();
     }
-    /// Kills it as soon as its `count`th message about the store from now on has come, and starts the next one at once.
+    /// Kills it as soon as its `count`th message about the store from now on has come, and starts the next one at once. 0: no more.
     void kill_at(std::size_t count) { (void)ask("kill_at " + std::to_string(count)); }
     /// How often that has happened.
     [[nodiscard]] std::size_t deaths() { return std::stoull(ask("deaths")); }
@@ -68,7 +68,7 @@ class StoreManager {
     /// Something that hurrayd never stored.
     void add(const std::string& name) { (void)ask("add " + name); }
 
-    /// What the daemons have logged.
+    /// What the daemons have logged; the end of it, if it is much.
     [[nodiscard]] std::string log() { return ask("log"); }
     [[nodiscard]] pid_t pid() { return static_cast<pid_t>(std::stol(ask("pid"))); }
 
