@@ -36,10 +36,10 @@ fail() {
     exit 1
 }
 
-DESTDIR=$scratch/root "$cmake" --install "$build" --prefix /opt/hurray --component daemon >"$scratch/install.log" 2>&1 ||
+DESTDIR=$scratch/root "$cmake" --install "$build" --prefix /hurray --component daemon >"$scratch/install.log" 2>&1 ||
     fail "$(cat "$scratch/install.log")"
 systemd-nspawn --register=no --keep-unit --quiet --private-network --boot --directory=/ --volatile=yes --console=pipe \
-    --bind-ro="$scratch/root/opt/hurray:/opt/hurray" --bind-ro="$build" </dev/null >"$scratch/boot.log" 2>&1 &
+    --bind-ro="$scratch/root/hurray:/hurray" --bind-ro="$build" </dev/null >"$scratch/boot.log" 2>&1 &
 container=$!
 for _ in {1..100}; do
     init=$(awk '{print $1}' "/proc/$container/task/$container/children" 2>/dev/null || true)
@@ -58,8 +58,8 @@ for _ in {1..200}; do
 done
 inside systemctl is-system-running --wait >/dev/null || true # "degraded" is good enough
 
-inside systemd-sysusers /opt/hurray/lib/sysusers.d/hurray.conf
-inside cp -r /opt/hurray/lib/systemd/system /run/systemd
+inside systemd-sysusers /hurray/lib/sysusers.d/hurray.conf
+inside cp -r /hurray/lib/systemd/system /run/systemd
 inside systemctl daemon-reload
 inside systemctl start hurrayd.socket hurrayd.service || fail "the units do not start"
 
