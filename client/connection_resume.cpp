@@ -104,7 +104,10 @@ std::optional<Error> Connection::why_no_calls([[maybe_unused]] Lock& held, std::
     if (end_) {
         return end_;
     }
-    if (state_ != State::Up && std::this_thread::get_id() != resumer_id_) {
+    // Nobody reads the end of a socket twice: a call that were let through once it is lost would wait for ever, the resumer's as well.
+    const bool takes_calls =
+        state_ == State::Up || (state_ == State::Resuming && std::this_thread::get_id() == resumer_id_);
+    if (!takes_calls) {
         return Error{Errc::ConnectionLost, "hurrayd is away, and this client tries to reach it again"};
     }
     if (epoch != 0 && epoch != epoch_) {

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <future>
 #include <memory>
+#include <semaphore>
 #include <string>
 #include <thread>
 
@@ -119,6 +120,64 @@ TEST_F(ClientConnection, DescriptorSaysThatTheConnectionHasEndedAlsoAfterTheDisp
     pollfd ready{connection_->poll_fd(), POLLIN, 0};
     EXPECT_EQ(::poll(&ready, 1, 0), 1) << "who only polls waits for ever";
     EXPECT_FALSE(connection_->dispatch(Clock::now()));
+}
+
+/// Calls the daemon when it is back, but only once that has gone away again and the pump has noticed it.
+class LateSink final : public EventSink {
+  public:
+    explicit LateSink(Connection& connection) : connection_(connection) {}
+
+    void on_event(wire::PacketMessage&& /*event*/, std::vector<Notice>& /*notices*/) override {}
+    void on_late_grant(const wire::AttachReply& /*grant*/, std::vector<UniqueFd>&& /*fds*/, bool /*missing*/) override {
+    }
+    void on_away(const Error& /*reason*/, std::vector<Notice>& /*notices*/) override { away.release(); }
+    Result<void> on_back(bool /*is_same_life*/, std::vector<Notice>& /*notices*/) override {
+        if (is_first_) {
+            is_first_ = false;
+            back.release();
+            gone_again.acquire();
+        }
+        const auto reply = connection_.call(wire::ResumeDone{}, {});
+        (reply ? answered : refused).release();
+        return reply ? Result<void>() : fail(reply.error());
+    }
+    void on_end(const Error& /*reason*/, std::vector<Notice>& /*notices*/) override {}
+
+    std::binary_semaphore away{0};
+    std::binary_semaphore back{0};
+    std::binary_semaphore gone_again{0};
+    std::binary_semaphore refused{0};
+    std::binary_semaphore answered{0};
+
+  private:
+    Connection& connection_;
+    bool is_first_ = true;
+};
+
+TEST(ClientConnectionResume, ADaemonThatDiesBetweenTwoCallsOfTheResumerIsReachedAgain) {
+    test::DaemonProcess daemon;
+    auto opened =
+        Connection::open({{daemon.socket_path()}, true}, Clock::now() + 60s, {"test", Clock::now() + 60s, true}, {});
+    ASSERT_TRUE(opened) << opened.error().message;
+    Connection& connection = **opened;
+    LateSink sink(connection);
+    connection.set_sink(&sink);
+    ASSERT_TRUE(connection.start_background_pump());
+
+    daemon.end(SIGKILL);
+    sink.away.acquire();
+    daemon.start();
+    sink.back.acquire();
+    daemon.end(SIGKILL);
+    sink.away.acquire();
+    sink.gone_again.release();
+    sink.refused.acquire();  // by the connection: that socket brings no answer any more
+    daemon.start();
+    sink.answered.acquire();
+    EXPECT_TRUE(connection.wait_up(Clock::now() + 60s));
+
+    connection.stop_reconnecting();
+    connection.stop_background_pump();
 }
 
 }  // namespace
