@@ -38,11 +38,14 @@ class EventSink {
     virtual void on_event(wire::PacketMessage&& event, std::vector<Notice>& notices) = 0;
     /// A grant came whose caller had given up. Its lease is on its way back. Called as on_event is.
     virtual void on_late_grant(const wire::AttachReply& grant, std::vector<UniqueFd>&& fds, bool fds_missing) = 0;
-    /// The daemon is away, and the connection tries to reach one again: on_back or on_end comes. Called as on_event is.
-    virtual void on_away(const Error& reason, std::vector<Notice>& notices) = 0;
+    /// The daemon is away, and the connection tries to reach one again: on_back or on_end comes. Not `was_up`: it has gone again before
+    /// all was brought back. Called as on_event is.
+    virtual void on_away(const Error& reason, bool was_up, std::vector<Notice>& notices) = 0;
     /// There is a daemon again. In the same life everything that hung on the connection is over; in another one it can be brought
-    /// back. Called on the thread that reconnects, whose calls and claims go through meanwhile; nobody else's do. Fails: as these do.
-    [[nodiscard]] virtual Result<void> on_back(bool is_same_life, std::vector<Notice>& notices) = 0;
+    /// back. Called on the thread that reconnects, whose calls and claims go through meanwhile; nobody else's do. What it puts into
+    /// `once_up` is told only if others' do from then on, not if that daemon has gone meanwhile. Fails: as its calls and claims do.
+    [[nodiscard]] virtual Result<void> on_back(bool is_same_life, std::vector<Notice>& notices,
+                                               std::vector<Notice>& once_up) = 0;
     /// The connection has ended; no event comes after this. Called once.
     virtual void on_end(const Error& reason, std::vector<Notice>& notices) = 0;
 

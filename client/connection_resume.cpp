@@ -57,7 +57,8 @@ void Connection::lose(Lock& lock, Error reason) {
         end(lock, std::move(reason));
         return;
     }
-    if (state_ == State::Up) {
+    const bool was_up = state_ == State::Up;
+    if (was_up) {
         lost_since_ = Clock::now();
     }
     state_ = State::Away;
@@ -85,7 +86,7 @@ void Connection::lose(Lock& lock, Error reason) {
     posted.clear();  // what they keep alive goes without a lock
     deferred.clear();
     if (sink_ != nullptr) {
-        sink_->on_away(reason, notices);
+        sink_->on_away(reason, was_up, notices);
     }
     lock.lock();
     queue_notices(lock, std::move(notices));
@@ -279,10 +280,11 @@ void Connection::resume(Lock& lock, Greeted greeted) {
     ++epoch_;
     state_ = State::Resuming;
     std::vector<Notice> notices;
+    std::vector<Notice> once_up;
     Result<void> back;
     if (sink_ != nullptr) {
         lock.unlock();
-        back = sink_->on_back(is_same_life, notices);
+        back = sink_->on_back(is_same_life, notices, once_up);
         lock.lock();
         queue_notices(lock, std::move(notices));
     }
@@ -294,6 +296,7 @@ void Connection::resume(Lock& lock, Greeted greeted) {
         return;
     }
     state_ = State::Up;
+    queue_notices(lock, std::move(once_up));
     if (log::is_enabled(log::Level::Info)) {
         log::write(log::Level::Info, "daemon_back", {{"same_life", is_same_life}, {"open_leases", open_leases_}});
     }

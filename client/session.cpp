@@ -134,12 +134,14 @@ void Session::forget_segments(std::vector<Notice>& notices) {
     }
 }
 
-void Session::on_away(const Error&, std::vector<Notice>& notices) {
+void Session::on_away(const Error&, bool was_up, std::vector<Notice>& notices) {
     forget_segments(notices);
-    tell_connection(HURRAY_ERR_CONNECTION_LOST, HURRAY_EVENT_FLAG_AWAY, notices);
+    if (was_up) {
+        tell_connection(HURRAY_ERR_CONNECTION_LOST, HURRAY_EVENT_FLAG_AWAY, notices);
+    }
 }
 
-Result<void> Session::on_back(bool is_same_life, std::vector<Notice>& notices) {
+Result<void> Session::on_back(bool is_same_life, std::vector<Notice>& notices, std::vector<Notice>& once_up) {
     if (is_same_life) {
         // This client was cut off: the daemon has ended all that hung on the connection before, but for what lingers.
         publisher_.on_cut_off(notices);
@@ -159,7 +161,7 @@ Result<void> Session::on_back(bool is_same_life, std::vector<Notice>& notices) {
             return done;
         }
     }
-    tell_connection(HURRAY_OK, 0, notices);
+    tell_connection(HURRAY_OK, 0, once_up);
     return {};
 }
 

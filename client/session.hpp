@@ -54,8 +54,9 @@ class Session final : public EventSink, public SegmentBooks {
 
     void on_event(wire::PacketMessage&& event, std::vector<Notice>& notices) override;
     void on_late_grant(const wire::AttachReply& grant, std::vector<UniqueFd>&& fds, bool fds_missing) override;
-    void on_away(const Error& reason, std::vector<Notice>& notices) override;
-    [[nodiscard]] Result<void> on_back(bool is_same_life, std::vector<Notice>& notices) override;
+    void on_away(const Error& reason, bool was_up, std::vector<Notice>& notices) override;
+    [[nodiscard]] Result<void> on_back(bool is_same_life, std::vector<Notice>& notices,
+                                       std::vector<Notice>& once_up) override;
     void on_end(const Error& reason, std::vector<Notice>& notices) override;
 
     Result<std::uint64_t> reserve(std::uint64_t reservation, std::uint64_t bytes) override;

@@ -1,4 +1,5 @@
 // What a client's Connection promises to those in it at once, where the C interface alone can't bring them there in a given order.
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <fstream>
@@ -7,6 +8,8 @@
 #include <semaphore>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include <poll.h>
 #include <sys/syscall.h>
@@ -28,8 +31,11 @@ class SlowSink final : public EventSink {
     void on_event(wire::PacketMessage&& /*event*/, std::vector<Notice>& /*notices*/) override {}
     void on_late_grant(const wire::AttachReply& /*grant*/, std::vector<UniqueFd>&& /*fds*/, bool /*missing*/) override {
     }
-    void on_away(const Error& /*reason*/, std::vector<Notice>& /*notices*/) override {}
-    Result<void> on_back(bool /*is_same_life*/, std::vector<Notice>& /*notices*/) override { return {}; }
+    void on_away(const Error& /*reason*/, bool /*was_up*/, std::vector<Notice>& /*notices*/) override {}
+    Result<void> on_back(bool /*is_same_life*/, std::vector<Notice>& /*notices*/,
+                         std::vector<Notice>& /*once_up*/) override {
+        return {};
+    }
     void on_end(const Error& /*reason*/, std::vector<Notice>& notices) override {
         entered.set_value();
         go_on.get_future().wait();
@@ -122,63 +128,110 @@ TEST_F(ClientConnection, DescriptorSaysThatTheConnectionHasEndedAlsoAfterTheDisp
     EXPECT_FALSE(connection_->dispatch(Clock::now()));
 }
 
-/// Calls the daemon when it is back, but only once that has gone away again and the pump has noticed it.
+/// Where a daemon that is back dies again.
+enum class DiesAgain : std::uint8_t { BeforeACall, AfterTheLastCall };
+
+/// Brings back what there is with one call, and keeps the first daemon that is back waiting until that has gone away again.
 class LateSink final : public EventSink {
   public:
-    explicit LateSink(Connection& connection) : connection_(connection) {}
+    LateSink(Connection& connection, DiesAgain when) : connection_(connection), when_(when) {}
 
     void on_event(wire::PacketMessage&& /*event*/, std::vector<Notice>& /*notices*/) override {}
     void on_late_grant(const wire::AttachReply& /*grant*/, std::vector<UniqueFd>&& /*fds*/, bool /*missing*/) override {
     }
-    void on_away(const Error& /*reason*/, std::vector<Notice>& /*notices*/) override { away.release(); }
-    Result<void> on_back(bool /*is_same_life*/, std::vector<Notice>& /*notices*/) override {
-        if (is_first_) {
-            is_first_ = false;
+    void on_away(const Error& /*reason*/, bool was_up, std::vector<Notice>& notices) override {
+        if (was_up) {
+            notices.push_back(tell("away"));
+        }
+        away.release();
+    }
+    Result<void> on_back(bool /*is_same_life*/, std::vector<Notice>& /*notices*/,
+                         std::vector<Notice>& once_up) override {
+        once_up.push_back(tell("back"));
+        if (std::exchange(is_first_, false)) {
+            auto done = when_ == DiesAgain::AfterTheLastCall ? resume() : Result<void>();
             back.release();
             gone_again.acquire();
+            if (when_ == DiesAgain::AfterTheLastCall) {
+                return done;
+            }
         }
-        const auto reply = connection_.call(wire::ResumeDone{}, {});
-        (reply ? answered : refused).release();
-        return reply ? Result<void>() : fail(reply.error());
+        return resume();
     }
     void on_end(const Error& /*reason*/, std::vector<Notice>& /*notices*/) override {}
 
     std::binary_semaphore away{0};
     std::binary_semaphore back{0};
     std::binary_semaphore gone_again{0};
-    std::binary_semaphore refused{0};
-    std::binary_semaphore answered{0};
+    std::vector<std::string> told;  ///< to be read when nobody tells any more
+    std::atomic<int> refusals = 0;
 
   private:
+    Notice tell(const char* what) {
+        return [this, what] {
+            told.emplace_back(what);
+            return true;
+        };
+    }
+    Result<void> resume() {
+        const auto reply = connection_.call(wire::ResumeDone{}, {});
+        refusals += reply ? 0 : 1;
+        return reply ? Result<void>() : fail(reply.error());
+    }
+
     Connection& connection_;
+    const DiesAgain when_;
     bool is_first_ = true;
 };
 
-TEST(ClientConnectionResume, ADaemonThatDiesBetweenTwoCallsOfTheResumerIsReachedAgain) {
-    test::DaemonProcess daemon;
-    auto opened =
-        Connection::open({{daemon.socket_path()}, true}, Clock::now() + 60s, {"test", Clock::now() + 60s, true}, {});
-    ASSERT_TRUE(opened) << opened.error().message;
-    Connection& connection = **opened;
-    LateSink sink(connection);
-    connection.set_sink(&sink);
-    ASSERT_TRUE(connection.start_background_pump());
+class ClientConnectionResume : public testing::Test {
+  protected:
+    void SetUp() override {
+        auto opened = Connection::open({{daemon_.socket_path()}, true}, Clock::now() + 60s,
+                                       {"test", Clock::now() + 60s, true}, {});
+        ASSERT_TRUE(opened) << opened.error().message;
+        connection_ = std::move(*opened);
+    }
+    void begin(EventSink& sink) {
+        connection_->set_sink(&sink);
+        ASSERT_TRUE(connection_->start_background_pump());
+    }
+    void stop() {
+        connection_->stop_reconnecting();
+        connection_->stop_background_pump();
+    }
 
-    daemon.end(SIGKILL);
+    test::DaemonProcess daemon_;
+    std::unique_ptr<Connection> connection_;
+};
+
+class ClientConnectionLostAgain : public ClientConnectionResume, public testing::WithParamInterface<DiesAgain> {};
+
+TEST_P(ClientConnectionLostAgain, ADaemonThatDiesWhileTheResumerIsAtItIsReachedAgainAndToldAsAwayOnce) {
+    LateSink sink(*connection_, GetParam());
+    begin(sink);
+    daemon_.end(SIGKILL);
     sink.away.acquire();
-    daemon.start();
+    daemon_.start();
     sink.back.acquire();
-    daemon.end(SIGKILL);
+    daemon_.end(SIGKILL);
     sink.away.acquire();
     sink.gone_again.release();
-    sink.refused.acquire();  // by the connection: that socket brings no answer any more
-    daemon.start();
-    sink.answered.acquire();
-    EXPECT_TRUE(connection.wait_up(Clock::now() + 60s));
-
-    connection.stop_reconnecting();
-    connection.stop_background_pump();
+    if (GetParam() == DiesAgain::BeforeACall) {
+        while (sink.refusals == 0) {
+            std::this_thread::yield();  // the connection's: that socket brings no answer any more
+        }
+    }
+    daemon_.start();
+    EXPECT_TRUE(connection_->wait_up(Clock::now() + 60s));
+    stop();
+    EXPECT_EQ(sink.told, (std::vector<std::string>{"away", "back"}));
 }
+
+INSTANTIATE_TEST_SUITE_P(Dies, ClientConnectionLostAgain,
+                         testing::Values(DiesAgain::BeforeACall, DiesAgain::AfterTheLastCall), [](const auto& when) {
+                             return when.param == DiesAgain::BeforeACall ? "BeforeACall" : "AfterTheLastCall";
+                         });
 
 }  // namespace
 }  // namespace hurray::client
