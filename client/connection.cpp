@@ -906,6 +906,7 @@ void Connection::end(Lock& lock, Error reason) {
     end_is_booked_ = true;
     fail_calls(lock, reason);
     wake_sleepers(lock);
+    lost_.notify_one();
     wake_pump(lock);  // a waiting dispatch() has to learn of it
 }
 
@@ -926,6 +927,7 @@ void Connection::end_out_of_memory(Lock& lock) noexcept {
     end_is_booked_ = true;
     fail_calls(lock, connection_lost(kOutOfMemory));  // takes no memory; nobody waits any more if end() came so far
     wake_sleepers(lock);
+    lost_.notify_one();
     wake_pump(lock);
 }
 

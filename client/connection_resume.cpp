@@ -198,9 +198,11 @@ void Connection::stop_reconnecting() {
 void Connection::run_resumer() {
     Lock lock(mutex_);
     for (;;) {
-        // Whoever found the end of the socket is still about to leave it.
-        lost_.wait(lock, [this] { return (is_lost_ && !reading_) || (stop_resumer_ && !is_lost_); });
-        if (!is_lost_) {
+        // Whoever found the end of the socket is still about to say so, and to leave it. That is waited for also when this is to stop:
+        // nobody else would end the connection then.
+        lost_.wait(lock,
+                   [this] { return end_ || (is_lost_ && !reading_) || (stop_resumer_ && state_ != State::Away); });
+        if (end_ || !is_lost_) {
             return;
         }
         is_lost_ = false;
@@ -208,9 +210,6 @@ void Connection::run_resumer() {
             reconnect(lock);
         } catch (const std::bad_alloc&) {
             end_out_of_memory(lock);
-        }
-        if (end_) {
-            return;
         }
     }
 }

@@ -80,12 +80,14 @@ class ClientConnection : public testing::Test {
     std::thread caller_;
 };
 
-/// Waits until that thread of this process sleeps in a system call.
+/// Waits until that thread of this process sleeps in a system call, or has ended.
 void wait_until_asleep(pid_t thread) {
     const std::string path = "/proc/self/task/" + std::to_string(thread) + "/stat";
     for (std::string stat; stat.find(") S ") == std::string::npos;) {
         std::ifstream file(path);
-        std::getline(file, stat);
+        if (!std::getline(file, stat)) {
+            return;
+        }
     }
 }
 
@@ -232,6 +234,44 @@ INSTANTIATE_TEST_SUITE_P(Dies, ClientConnectionLostAgain,
                          testing::Values(DiesAgain::BeforeACall, DiesAgain::AfterTheLastCall), [](const auto& when) {
                              return when.param == DiesAgain::BeforeACall ? "BeforeACall" : "AfterTheLastCall";
                          });
+
+/// Takes its time to book that the daemon is away.
+class SlowlyAwaySink final : public EventSink {
+  public:
+    void on_event(wire::PacketMessage&& /*event*/, std::vector<Notice>& /*notices*/) override {}
+    void on_late_grant(const wire::AttachReply& /*grant*/, std::vector<UniqueFd>&& /*fds*/, bool /*missing*/) override {
+    }
+    void on_away(const Error& /*reason*/, bool /*was_up*/, std::vector<Notice>& /*notices*/) override {
+        entered.release();
+        go_on.acquire();
+    }
+    Result<void> on_back(bool /*is_same_life*/, std::vector<Notice>& /*notices*/,
+                         std::vector<Notice>& /*once_up*/) override {
+        return {};
+    }
+    void on_end(const Error& /*reason*/, std::vector<Notice>& /*notices*/) override {}
+
+    std::binary_semaphore entered{0};
+    std::binary_semaphore go_on{0};
+};
+
+TEST_F(ClientConnectionResume, AConnectionWhoseClientGoesWhileItsLossIsBookedEnds) {
+    SlowlyAwaySink sink;
+    begin(sink);
+    daemon_.end(SIGKILL);
+    sink.entered.acquire();
+    connection_->close_calls();
+    std::promise<pid_t> stops;
+    std::thread stopper([&] {
+        stops.set_value(static_cast<pid_t>(::syscall(SYS_gettid)));
+        connection_->stop_reconnecting();
+    });
+    wait_until_asleep(stops.get_future().get());
+    sink.go_on.release();
+    stopper.join();
+    connection_->stop_background_pump();
+    EXPECT_TRUE(connection_->has_ended()) << "whatever outlives the client waits for ever to send its releases";
+}
 
 }  // namespace
 }  // namespace hurray::client
