@@ -12,6 +12,7 @@ namespace {
 using Packet = WhoReads::Packet;
 
 constexpr Packet kRelease = 0x10;  // of as many leases as the lower bits say
+constexpr Packet kClaims = 0x18;   // that so many were released
 constexpr Packet kReply = 0x20;    // to the request in the lower bits
 constexpr Packet kEvent = 0x40;    // its number in the lower bits
 constexpr Packet kAway = 0x7D;     // notices of that
@@ -21,9 +22,11 @@ constexpr Packet kEnd = 0x7F;  // of the stream, and the notice of that
 constexpr Packet request_of(std::size_t caller, std::uint8_t number) {
     return static_cast<Packet>(1 + caller * 4 + number);
 }
+static_assert(request_of(WhoReads::kResumer, WhoReads::kMostResumerCalls) <= kRelease);
 constexpr std::size_t caller_of(Packet request) { return (request - 1U) / 4U; }
-constexpr bool is_release(Packet request) { return request >= kRelease; }
-constexpr std::uint8_t leases_of(Packet request) { return static_cast<std::uint8_t>(request - kRelease); }
+constexpr bool is_release(Packet request) { return request >= kRelease && request < kClaims; }
+constexpr bool is_claims(Packet request) { return request >= kClaims; }
+constexpr std::uint8_t leases_of(Packet request) { return request & 0x07; }
 
 // What poll and epoll report.
 constexpr std::uint8_t kIn = 1;
@@ -69,6 +72,12 @@ std::string_view name_of(Rule rule) {
                                                                                             "LossFailsCalls",
                                                                                             "LossKeepsReleases",
                                                                                             "LossWakesTheResumer",
+                                                                                            "LostRefusesTheResumer",
+                                                                                            "BackLetsTheResumerCall",
+                                                                                            "RepeatedLossIsNotTold",
+                                                                                            "BackIsToldOnceItIsSo",
+                                                                                            "LossKeepsClaims",
+                                                                                            "StopWaitsForTheLoss",
                                                                                             "BackOpensInterest",
                                                                                             "BackSendsReleases",
                                                                                             "BackWakesSleepers"};
@@ -289,8 +298,9 @@ class WhoReads::Step {
     [[nodiscard]] bool has_more_to_handle() const { return !s.burst.empty() && !s.end && s.life != Life::Away; }
 
     void handle_reply(Packet request) {
-        if (is_release(request)) {
-            s.unacked = static_cast<std::uint8_t>(s.unacked - leases_of(request));
+        if (is_release(request) || is_claims(request)) {
+            std::uint8_t& unanswered = is_claims(request) ? s.claimed : s.unacked;
+            unanswered = static_cast<std::uint8_t>(unanswered - leases_of(request));
             flush_releases();
             return;
         }
@@ -308,28 +318,31 @@ class WhoReads::Step {
         if (s.end || s.life == Life::Away) {
             return std::nullopt;
         }
-        if (!situation_.reconnects || s.closed) {
+        if (!situation_.reconnects || s.closed || s.stop_resumer) {
             begin_end();
             return At::Ending;
         }
         if (s.resumer == At::Gone) {
             s.resumer = At::Notified;  // it starts
         }
+        s.was_up = s.life == Life::Up;
         s.life = Life::Away;
         s.interest = 0;
         s.in_epoll = false;
         s.outgoing.clear();
         s.abandoned.clear();
         if (keeps(Rule::LossKeepsReleases)) {
-            s.releases = static_cast<std::uint8_t>(s.releases + s.unacked);
+            s.releases = static_cast<std::uint8_t>(s.releases + s.unacked + s.claimed);
         }
-        s.unacked = 0;
+        s.unacked = s.claimed = 0;
         return At::Losing;
     }
 
     /// The second half.
     void lost() {
-        queue_notice(kAway);
+        if (std::exchange(s.was_up, false) || !keeps(Rule::RepeatedLossIsNotTold)) {
+            queue_notice(kAway);
+        }
         for (const Packet request : s.calls) {
             s.callers[caller_of(request)].is_lost = true;
         }
@@ -365,6 +378,7 @@ class WhoReads::Step {
         if (keeps(Rule::EndWakesThePump)) {
             wake_pump();
         }
+        notify(s.resumer);
     }
 
     void close_calls() {
@@ -381,6 +395,12 @@ class WhoReads::Step {
         if (keeps(Rule::CloseWakesThePump)) {
             wake_pump();
         }
+    }
+
+    void stop_reconnecting() {
+        s.stop_resumer = true;
+        notify(s.resumer);
+        s.kick_set |= s.life != Life::Up;
     }
 
     void stop_background_pump() {
@@ -402,20 +422,32 @@ class WhoReads::Step {
 
     // ---- A caller ----
 
+    /// why_no_calls.
+    [[nodiscard]] bool takes_calls_of(std::size_t index) const {
+        if (s.closed || s.end) {
+            return false;
+        }
+        if (index != kResumer) {
+            return s.life == Life::Up;
+        }
+        return s.life == Life::Resuming ? keeps(Rule::BackLetsTheResumerCall) : !keeps(Rule::LostRefusesTheResumer);
+    }
+
     /// call_many.
     void call(std::size_t index) {
         Caller& caller = s.callers[index];
-        if (s.closed || s.end || s.life != Life::Up) {
+        if (!takes_calls_of(index)) {
             caller.is_lost = !s.closed && !s.end;
             leave(index);
             return;
         }
         flush_releases();
         // As many as there is room for, but at least one. What is not sent is taken back, and not asked again here.
+        const std::uint8_t batch = index == kResumer ? 1 : situation_.batch;
         const std::uint8_t first = caller.number;
-        caller.number = static_cast<std::uint8_t>(first + situation_.batch);
+        caller.number = static_cast<std::uint8_t>(first + batch);
         ++s.waiters;
-        for (std::uint8_t i = 0; i < situation_.batch && (i == 0 || (s.outgoing.empty() && is_writable())); ++i) {
+        for (std::uint8_t i = 0; i < batch && (i == 0 || (s.outgoing.empty() && is_writable())); ++i) {
             const Packet request = request_of(index, static_cast<std::uint8_t>(first + i));
             s.calls.push(request);
             ++caller.unanswered;
@@ -551,6 +583,11 @@ class WhoReads::Step {
     void leave(std::size_t index) {
         Caller& caller = s.callers[index];
         s.owned = static_cast<std::uint8_t>(s.owned + caller.granted);
+        if (index == kResumer && caller.granted == 0) {
+            s.back_has_failed = true;
+            caller = {.at = At::Gone};
+            return;
+        }
         const bool again = caller.is_lost;
         Caller next;
         next.number = caller.number;
@@ -686,8 +723,8 @@ class WhoReads::Step {
                 s.told_away = true;
                 break;
             case kBack:
-                s.told_out_of_order |= !s.told_away || s.told_back;
-                s.told_back = true;
+                s.told_out_of_order |= !s.told_away;
+                s.told_away = false;
                 break;
             default:
                 s.told_out_of_order |= (notice & ~kEvent) != s.told;
@@ -709,9 +746,13 @@ class WhoReads::Step {
 
     /// run_resumer, where it looks whether there is something to do.
     void resumer_woken() {
-        if (s.is_lost && !s.reading) {
+        if (s.end) {
+            s.resumer = At::Gone;
+        } else if (s.is_lost && !s.reading) {
             s.is_lost = false;
             s.resumer = At::Reaching;
+        } else if (s.stop_resumer && (keeps(Rule::StopWaitsForTheLoss) ? s.life != Life::Away : !s.is_lost)) {
+            s.resumer = At::Gone;
         } else {
             s.resumer = At::Idle;
         }
@@ -730,13 +771,49 @@ class WhoReads::Step {
         s.in_epoll = true;
         s.kick_set = false;
         s.life = Life::Resuming;
+        s.back_has_failed = false;
         s.resumer = At::Resuming;
+        if (situation_.releases == 0) {
+            bring_back();
+        }
     }
 
+    void take_releases() {
+        s.in_resumers_hands = std::exchange(s.releases, std::uint8_t{0});
+        s.resumer = At::Claiming;
+    }
+
+    void claim_released() {
+        const std::uint8_t count = std::exchange(s.in_resumers_hands, std::uint8_t{0});
+        if (s.end || s.life == Life::Away) {
+            s.releases = static_cast<std::uint8_t>(s.releases + (keeps(Rule::LossKeepsClaims) ? count : 0));
+        } else if (count > 0) {
+            s.claimed = count;
+            send(static_cast<Packet>(kClaims + count));
+        }
+        bring_back();
+    }
+
+    /// on_back, from there on.
+    void bring_back() {
+        s.resumer = At::Bringing;
+        if (situation_.resumer_calls > 0) {
+            s.callers[kResumer] = {.at = At::Calling, .calls_to_come = situation_.resumer_calls};
+        }
+    }
+
+    /// resume, after on_back.
     void resumed() {
-        queue_notice(kBack);
-        if (s.closed) {
-            give_up();  // nothing could be brought back
+        const bool is_back = !s.end && s.life != Life::Away && !s.back_has_failed;
+        if (is_back || !keeps(Rule::BackIsToldOnceItIsSo)) {
+            queue_notice(kBack);
+        }
+        if (s.end || s.life == Life::Away) {
+            resumer_woken();
+            return;
+        }
+        if (s.back_has_failed) {
+            give_up();
             return;
         }
         s.life = Life::Up;
@@ -775,8 +852,9 @@ WhoReads::State WhoReads::first() const {
             state.callers[i].at = At::Gone;
         }
     }
+    state.callers[kResumer].at = At::Gone;
     state.releases_to_come = situation_.releases;
-    state.peer_may_leave = situation_.peer_may_leave;
+    state.departures = situation_.departures;
     state.closer_is_there = situation_.is_closed;
     state.destroyer_is_there = situation_.is_destroyed;
     state.signals = situation_.signals;
@@ -820,7 +898,7 @@ void WhoReads::for_each_step(const State& state, const Visit& visit) const {
     const bool callback_may_end = !situation_.callbacks_wait || callers_are_gone(kMostCallers);
 
     // ---- Callers ----
-    static constexpr std::array<std::array<std::string_view, 14>, kMostCallers> kSays = {{
+    static constexpr std::array<std::array<std::string_view, 14>, kMostCallers + 1> kSays = {{
         {"caller 0: call", "caller 0: poll returns", "caller 0: a signal ends poll", "caller 0: goes on after poll",
          "caller 0: sem_wait returns", "caller 0: a signal ends sem_wait", "caller 0: goes on after sem_wait",
          "caller 0: interrupted_ says stop", "caller 0: interrupted_ says go on", "caller 0: receives",
@@ -836,10 +914,25 @@ void WhoReads::for_each_step(const State& state, const Visit& visit) const {
          "caller 2: interrupted_ says stop", "caller 2: interrupted_ says go on", "caller 2: receives",
          "caller 2: handles what it received", "caller 2: says that the daemon is away",
          "caller 2: says that the end was read", "caller 2: wait_up returns"},
+        {"resumer: call",
+         "resumer: poll returns",
+         {},
+         "resumer: goes on after poll",
+         "resumer: sem_wait returns",
+         {},
+         "resumer: goes on after sem_wait",
+         {},
+         {},
+         "resumer: receives",
+         "resumer: handles what it received",
+         "resumer: says that the daemon is away",
+         "resumer: says that the end was read",
+         {}},
     }};
-    for (std::size_t i = 0; i < kMostCallers; ++i) {
+    for (std::size_t i = 0; i < state.callers.size(); ++i) {
         const Caller& caller = state.callers[i];
         const auto& says = kSays[i];
+        const bool may_be_signalled = state.signals > 0 && i != kResumer;
         const auto be = [i](At at, std::uint8_t ready) {
             return [i, at, ready](Step& next) {
                 next.s.callers[i].at = at;
@@ -860,7 +953,7 @@ void WhoReads::for_each_step(const State& state, const Visit& visit) const {
             case At::Polling:
                 if (const std::uint8_t ready = now.poll(caller.polls_out); ready != 0) {
                     step(says[1], be(At::Polled, ready));
-                } else if (state.signals > 0) {
+                } else if (may_be_signalled) {
                     step(says[2], be_signalled(At::Polled));
                 }
                 break;
@@ -873,7 +966,7 @@ void WhoReads::for_each_step(const State& state, const Visit& visit) const {
                         --next.s.callers[i].turn;
                         next.s.callers[i].at = At::Woken;
                     });
-                } else if (state.signals > 0) {
+                } else if (may_be_signalled) {
                     step(says[5], be_signalled(At::Woken));
                 }
                 break;
@@ -1016,12 +1109,20 @@ void WhoReads::for_each_step(const State& state, const Visit& visit) const {
             break;
         case At::Reaching:
             step("resumer: reaches a daemon", [](Step& next) { next.resume(); });
-            if (state.closed || situation_.may_give_up) {
+            if (state.closed || state.stop_resumer || situation_.may_give_up) {
                 step("resumer: gives up", [](Step& next) { next.give_up(); });
             }
             break;
         case At::Resuming:
-            step("resumer: has brought everything back", [](Step& next) { next.resumed(); });
+            step("resumer: takes what was released", [](Step& next) { next.take_releases(); });
+            break;
+        case At::Claiming:
+            step("resumer: claims what was released", [](Step& next) { next.claim_released(); });
+            break;
+        case At::Bringing:
+            if (state.callers[kResumer].at == At::Gone) {
+                step("resumer: goes on after on_back", [](Step& next) { next.resumed(); });
+            }
             break;
         case At::Ending:
             step("resumer: says that this is the end", [](Step& next) {
@@ -1049,7 +1150,11 @@ void WhoReads::for_each_step(const State& state, const Visit& visit) const {
             next.close_calls();
         });
     }
-    if (situation_.is_destroyed && !state.destroyer_is_there && !state.stop_pump) {
+    const bool is_going = situation_.is_destroyed && !state.destroyer_is_there;
+    if (is_going && situation_.reconnects && !state.stop_resumer) {
+        step("the client is destroyed: stop the resumer", [](Step& next) { next.stop_reconnecting(); });
+    }
+    if (is_going && state.stop_resumer == situation_.reconnects && state.resumer == At::Gone && !state.stop_pump) {
         step("the client is destroyed: stop the pump", [](Step& next) { next.stop_background_pump(); });
     }
     if (state.stop_pump && state.has_pump && state.pump == At::Gone && state.teller == At::Gone) {
@@ -1064,14 +1169,14 @@ void WhoReads::for_each_step(const State& state, const Visit& visit) const {
         step("peer: takes a request", [](Step& next) {
             const Packet request = next.s.sent.pop();
             next.s.taken.push(request);
-            if (is_release(request)) {
+            if (is_release(request) || is_claims(request)) {
                 next.s.released = static_cast<std::uint8_t>(next.s.released + leases_of(request));
             }
         });
     }
     for (const Packet request : state.taken) {
         if ((situation_.one_is_unanswered && request == request_of(0, 0)) ||
-            (!situation_.acknowledges && is_release(request))) {
+            (!situation_.acknowledges && (is_release(request) || is_claims(request)))) {
             continue;
         }
         step("peer: answers a request", [request](Step& next) {
@@ -1085,9 +1190,10 @@ void WhoReads::for_each_step(const State& state, const Visit& visit) const {
             ++next.s.events_sent;
         });
     }
-    if (state.peer_may_leave) {
+    if (state.departures > 0) {
         step("peer: leaves", [](Step& next) {
-            next.s.peer_is_there = next.s.peer_may_leave = false;
+            next.s.peer_is_there = false;
+            --next.s.departures;
             next.s.sent.clear();
             next.s.taken.clear();
         });
@@ -1106,7 +1212,7 @@ std::optional<std::string> WhoReads::wrong(const State& state) const {
 
 std::optional<std::string> WhoReads::wrong_at_rest(const State& state) const {
     std::uint8_t waiting = 0;
-    for (std::size_t i = 0; i < kMostCallers; ++i) {
+    for (std::size_t i = 0; i < state.callers.size(); ++i) {
         const Caller& caller = state.callers[i];
         if (caller.at == At::Gone) {
             continue;
@@ -1121,17 +1227,23 @@ std::optional<std::string> WhoReads::wrong_at_rest(const State& state) const {
         return "the books do not say who calls";
     }
     const bool sends_all = state.end || (state.releases == 0 && state.released >= situation_.releases);
+    if (state.life != Life::Up && !state.end) {
+        return "the connection neither comes back nor ends";
+    }
+    if (state.end && situation_.reconnects && !state.closed && !situation_.may_give_up) {
+        return "the connection ends for no reason";
+    }
     if (situation_.is_destroyed) {
-        return state.pump != At::Gone || state.teller != At::Gone
+        return state.pump != At::Gone || state.teller != At::Gone || state.resumer != At::Gone
                    ? std::optional<std::string>("the client's threads do not end")
-               : !sends_all ? std::optional<std::string>("nobody sends what was released")
-                            : std::nullopt;
+               : !sends_all && state.peer_is_there ? std::optional<std::string>("nobody sends what was released")
+                                                   : std::nullopt;
     }
     if (state.closed && situation_.pump != Pump::Background && state.pump == At::Gone) {
         return std::nullopt;  // it was told so, and cares for nothing more
     }
-    if (!state.end &&
-        (!state.incoming.empty() || !state.peer_is_there || (state.unacked != 0 && situation_.acknowledges))) {
+    if (!state.end && (!state.incoming.empty() || !state.peer_is_there ||
+                       (state.unacked + state.claimed != 0 && situation_.acknowledges))) {
         return "nobody reads what has come";
     }
     if (!state.end && !state.outgoing.empty()) {
@@ -1147,8 +1259,8 @@ std::optional<std::string> WhoReads::wrong_at_rest(const State& state) const {
     if (situation_.pump != Pump::Background && (state.closed || state.end) && state.pump != At::Gone) {
         return "the program is not told that the client was closed or lost its connection";
     }
-    if (!state.end && (state.life != Life::Up || state.told_away != state.told_back)) {
-        return "the client does not come back, or does not say so";
+    if (!state.end && state.told_away) {
+        return "the client comes back, and does not say so";
     }
     if (state.grants != state.owned + state.returned) {
         return "what was granted belongs to nobody";

@@ -28,11 +28,12 @@
 ///   Outside         the program's own poll() of the descriptor, or between two dispatch()
 ///
 ///   at (teller)     run_teller(): Idle: in untold_.wait(); Notified: woken; Telling: in a notice
-///   at (resumer)    run_resumer(): Idle: in lost_.wait(); Notified: woken; Reaching: reach_daemon(); Resuming: resume(), in on_back();
-///                   Ending: as above
+///   at (resumer)    run_resumer(): Idle: in lost_.wait(); Notified: woken; Reaching: reach_daemon(); Ending: as above
+///   Resuming        resume(): in on_back(), before take_releases(); Claiming: before claim_released();
+///                   Bringing: at its calls, where it is a caller like others, kResumer, and after them, before the lock
 ///
 /// The peer is the daemon: it takes requests, answers them in any order, sends events, goes away and comes back. Not modelled: running
-/// out of memory, forks, calls of the resumer's own, a client that is outlived by its leases.
+/// out of memory, forks, requests whose reply nobody waits for, a client that is outlived by its leases.
 namespace hurray::model {
 
 /// The rules that make it work, each of which can be left out, to see that it is needed.
@@ -68,6 +69,12 @@ enum class Rule : std::uint8_t {
     LossFailsCalls,             ///< lose: fail_calls
     LossKeepsReleases,          ///< lose: those that were not acknowledged are to be sent again
     LossWakesTheResumer,        ///< lose, ~ReaderTurn: lost_
+    LostRefusesTheResumer,      ///< why_no_calls: also the resumer's, once the connection is lost again
+    BackLetsTheResumerCall,     ///< why_no_calls: its calls go through before others' do
+    RepeatedLossIsNotTold,      ///< lose: on_away is told who may tell of it
+    BackIsToldOnceItIsSo,       ///< resume: not if the connection was lost again meanwhile
+    LossKeepsClaims,            ///< claim_released: what can't be claimed any more is claimed the next time
+    StopWaitsForTheLoss,        ///< run_resumer: for what lose() is about to say
     BackOpensInterest,          ///< resume: update_interest, wake_pump
     BackSendsReleases,          ///< resume: flush_releases
     BackWakesSleepers,          ///< resume: wake_sleepers
@@ -98,9 +105,10 @@ struct Situation {
         false;                    ///< interrupted_ comes back only when all other callers are done and all events told
     bool callbacks_wait = false;  ///< and so do callbacks, for the callers
     bool is_closed = false;       ///< some thread closes the client
-    bool is_destroyed = false;    ///< after the callers have gone: close, stop_background_pump
-    bool peer_may_leave = false;  ///< once
+    bool is_destroyed = false;    ///< after the callers have gone: close, stop_reconnecting, stop_background_pump
+    std::uint8_t departures = 0;  ///< how often the peer leaves, at most
     bool reconnects = false;      ///< and it comes back
+    std::uint8_t resumer_calls = 0;  ///< in on_back(), at most kMostResumerCalls
     bool one_is_unanswered = false;  ///< the first call of caller 0
     bool may_give_up = false;        ///< or does not come back for too long
     bool acknowledges = true;        ///< the peer answers releases
@@ -110,6 +118,8 @@ struct Situation {
 class WhoReads {
   public:
     static constexpr std::size_t kMostCallers = 3;
+    static constexpr std::size_t kResumer = kMostCallers;  ///< as a caller, the last one
+    static constexpr std::uint8_t kMostResumerCalls = 2;
     static constexpr std::size_t kMostPackets = 8;
 
     enum class At : std::uint8_t {
@@ -136,7 +146,9 @@ class WhoReads {
         Idle,
         Notified,
         Reaching,
-        Resuming
+        Resuming,
+        Claiming,
+        Bringing
     };
     enum class Life : std::uint8_t { Up, Away, Resuming };
     using Packet = std::uint8_t;
@@ -169,7 +181,7 @@ class WhoReads {
         friend bool operator==(const Caller&, const Caller&) = default;
     };
     struct State {
-        std::array<Caller, kMostCallers> callers{};
+        std::array<Caller, kMostCallers + 1> callers{};
         // The pump: whose thread it is depends on the situation.
         At pump = At::Gone;
         std::uint8_t pump_ready = 0;
@@ -182,13 +194,15 @@ class WhoReads {
         At teller = At::Gone;
         Packet teller_notice = 0;
         At resumer = At::Gone;
+        std::uint8_t in_resumers_hands = 0;  ///< releases, between take_releases and claim_released
+        bool back_has_failed = false;        ///< on_back()
         bool closer_is_there = false;
         bool destroyer_is_there = false;
         std::uint8_t signals = 0;
         std::uint8_t releases_to_come = 0;
         // The peer and the socket
         bool peer_is_there = true;
-        bool peer_may_leave = false;
+        std::uint8_t departures = 0;
         std::uint8_t events_sent = 0;
         List sent;      ///< requests that the peer has not taken
         List taken;     ///< that it has not answered
@@ -207,6 +221,8 @@ class WhoReads {
         bool end_is_booked = false;
         Life life = Life::Up;
         bool is_lost = false;
+        bool was_up = false;  ///< of lose(), between its halves
+        bool stop_resumer = false;
         bool in_epoll = true;
         bool has_pump = false;
         bool stop_pump = false;
@@ -216,6 +232,7 @@ class WhoReads {
         List notices;
         std::uint8_t releases = 0;
         std::uint8_t unacked = 0;
+        std::uint8_t claimed = 0;
         bool wake_set = false;
         bool kick_set = false;
         bool pump_sleeps = false;
@@ -223,8 +240,7 @@ class WhoReads {
         std::uint8_t interest = 0;
         // What the program was told
         std::uint8_t told = 0;
-        bool told_away = false;
-        bool told_back = false;
+        bool told_away = false;  ///< and not yet that it is back
         bool told_end = false;
         // What must not be
         bool told_out_of_order = false;
