@@ -165,6 +165,7 @@ class LateSink final : public EventSink {
     std::binary_semaphore away{0};
     std::binary_semaphore back{0};
     std::binary_semaphore gone_again{0};
+    std::counting_semaphore<4> told_back{0};
     std::vector<std::string> told;  ///< to be read when nobody tells any more
     std::atomic<int> refusals = 0;
 
@@ -172,6 +173,9 @@ class LateSink final : public EventSink {
     Notice tell(const char* what) {
         return [this, what] {
             told.emplace_back(what);
+            if (told.back() == "back") {
+                told_back.release();
+            }
             return true;
         };
     }
@@ -226,6 +230,7 @@ TEST_P(ClientConnectionLostAgain, ADaemonThatDiesWhileTheResumerIsAtItIsReachedA
     }
     daemon_.start();
     EXPECT_TRUE(connection_->wait_up(Clock::now() + 60s));
+    sink.told_back.acquire();
     stop();
     EXPECT_EQ(sink.told, (std::vector<std::string>{"away", "back"}));
 }
