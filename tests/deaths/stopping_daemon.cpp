@@ -1,21 +1,19 @@
 #include "tests/deaths/stopping_daemon.hpp"
 
 #include <array>
-#include <cerrno>
 #include <csignal>
 #include <cstdio>
-#include <exception>
 #include <fstream>
-#include <stdexcept>
+#include <sstream>
+#include <string_view>
+#include <utility>
 
 #include <poll.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/support/child.hpp"
+#include "libhurray/base/unique_fd.hpp"
 #include "tests/support/daemon_process.hpp"
 #include "tests/support/temporary_directory.hpp"
 
@@ -40,8 +38,7 @@ class Keeper {
 
     /// Whether every life has ended as it should.
     bool keep() {
-        const std::string& path = daemon_.socket_path();
-        bool is_wanted = ::send(line_, path.data(), path.size(), MSG_NOSIGNAL) > 0;
+        bool is_wanted = say_to(line_, daemon_.socket_path());
         while (is_wanted) {
             const UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, daemon_.pid(), 0)));
             std::array<pollfd, 2> waiting{{{process.get(), POLLIN, 0}, {line_, POLLIN, 0}}};
@@ -85,17 +82,15 @@ class Keeper {
     }
     /// False: there is nobody to obey any more.
     bool obey() {
-        char word = 0;
-        const ssize_t got = ::recv(line_, &word, sizeof word, 0);
-        if (got <= 0) {
-            return got < 0 && errno == EINTR;
+        const std::string word = hear_from(line_);
+        if (word.empty()) {
+            return false;
         }
-        if (word == kKill) {
+        if (word.front() == kKill) {
             (void)daemon_.end(SIGKILL);
             next_life();
         }
-        const std::array<std::uint64_t, 2> report = {stopped_, static_cast<std::uint64_t>(daemon_.pid())};
-        return ::send(line_, report.data(), sizeof report, MSG_NOSIGNAL) > 0;
+        return say_to(line_, std::to_string(stopped_) + " " + std::to_string(daemon_.pid()));
     }
 
     const std::vector<std::uint64_t>& stops_;
@@ -108,41 +103,14 @@ class Keeper {
 
 }  // namespace
 
-StoppingDaemon::StoppingDaemon(const std::vector<std::uint64_t>& stops) {
-    std::array<int, 2> ends{};
-    if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
-        throw std::runtime_error("socketpair");
-    }
-    line_ = UniqueFd(ends[0]);
-    UniqueFd keepers(ends[1]);
-    keeper_ = ::fork();
-    if (keeper_ == 0) {
-        ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-        line_.reset();
-        bool all_well = false;
-        try {
-            all_well = Keeper(stops, keepers.get()).keep();
-        } catch (const std::exception& failure) {
-            std::fprintf(stderr, "the keeper of hurrayd: %s\n", failure.what());
-        }
-        ::_exit(all_well ? 0 : 1);
-    }
-    keepers.reset();
-    std::array<char, 256> path{};
-    const ssize_t got = ::recv(line_.get(), path.data(), path.size(), 0);
-    if (got <= 0) {
-        throw std::runtime_error("hurrayd did not start");
-    }
-    socket_path_.assign(path.data(), static_cast<std::size_t>(got));
-}
+StoppingDaemon::StoppingDaemon(const std::vector<std::uint64_t>& stops)
+    : keeper_([&](int line) { return Keeper(stops, line).keep(); }), socket_path_(keeper_.hear()) {}
 
 StoppingDaemon::Report StoppingDaemon::ask(char what) {
-    std::array<std::uint64_t, 2> report{};
-    if (::send(line_.get(), &what, 1, MSG_NOSIGNAL) != 1 ||
-        ::recv(line_.get(), report.data(), sizeof report, 0) != sizeof report) {
-        throw std::runtime_error("the process that keeps hurrayd has ended");
-    }
-    return {report[0], static_cast<pid_t>(report[1])};
+    keeper_.say(std::string_view(&what, 1));
+    Report report{};
+    std::istringstream(keeper_.hear()) >> report.stopped >> report.pid;
+    return report;
 }
 
 void StoppingDaemon::kill() { (void)ask(kKill); }
@@ -150,10 +118,5 @@ void StoppingDaemon::kill() { (void)ask(kKill); }
 std::uint64_t StoppingDaemon::stopped() { return ask(kAsk).stopped; }
 
 pid_t StoppingDaemon::pid() { return ask(kAsk).pid; }
-
-bool StoppingDaemon::end() {
-    line_.reset();
-    return keeper_ < 0 || wait_for_end(std::exchange(keeper_, -1)) == 0;
-}
 
 }  // namespace hurray::test

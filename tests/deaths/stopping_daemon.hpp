@@ -6,21 +6,16 @@
 
 #include <sys/types.h>
 
-#include "libhurray/base/unique_fd.hpp"
+#include "tests/support/keeper_process.hpp"
 
 namespace hurray::test {
 
-/// hurrayd, which dies at packets that are chosen beforehand and is started again each time, by a process of its own: this one may have
-/// threads. Its resume window lasts two seconds, so that clients come back in time on a busy machine.
-///
-/// Failures are std::runtime_error. Make it before the first thread. Threads: one.
+/// hurrayd, which dies at packets that are chosen beforehand and is started again each time, by a KeeperProcess, whose rules are those of
+/// this. Its resume window lasts two seconds, so that clients come back in time on a busy machine.
 class StoppingDaemon {
   public:
     /// Life i dies at its packet stops[i] (see stopping.cpp); where that is 0, and in later lives, at none.
     explicit StoppingDaemon(const std::vector<std::uint64_t>& stops);
-    StoppingDaemon(const StoppingDaemon&) = delete;
-    StoppingDaemon& operator=(const StoppingDaemon&) = delete;
-    ~StoppingDaemon() { (void)end(); }
 
     [[nodiscard]] const std::string& socket_path() const noexcept { return socket_path_; }
     /// `kill -9`. The next life serves when this returns.
@@ -30,7 +25,7 @@ class StoppingDaemon {
     /// Of the present life.
     [[nodiscard]] pid_t pid();
     /// Ends it with SIGTERM. False: it did not end well, or had died in a way that nobody wanted; its log is printed.
-    bool end();
+    bool end() { return keeper_.end(); }
 
   private:
     struct Report {
@@ -39,8 +34,7 @@ class StoppingDaemon {
     };
     Report ask(char what);
 
-    UniqueFd line_;
-    pid_t keeper_ = -1;
+    KeeperProcess keeper_;
     std::string socket_path_;
 };
 
