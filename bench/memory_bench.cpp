@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "bench/arguments.hpp"
 #include "bench/private_daemon.hpp"
 #include "bench/progress.hpp"
 #include "bench/samples.hpp"
@@ -27,37 +28,21 @@
 namespace {
 
 struct Options {
-    int rounds = 200;
+    std::uint64_t rounds = 200;
     std::uint64_t largest = 256U << 20;
 };
 
-[[noreturn]] void usage(int code) {
-    std::fputs(
-        "usage: memory_bench [--rounds N] [--largest BYTES]\n"
-        "Starts a private hurrayd through hurrayctl unless $HURRAY_SOCKET is set.\n"
-        "  --rounds N       rounds a size, of each kind (default: 200, a tenth from 64 MiB)\n"
-        "  --largest BYTES  leave larger tensors out (default: 256 MiB)\n",
-        code == 0 ? stdout : stderr);
-    std::exit(code);
-}
+constexpr const char* kUsage =
+    "usage: memory_bench [--rounds N] [--largest BYTES]\n"
+    "Starts a private hurrayd through hurrayctl unless $HURRAY_SOCKET is set.\n"
+    "  --rounds N       rounds a size, of each kind (default: 200, a tenth from 64 MiB)\n"
+    "  --largest BYTES  leave larger tensors out (default: 256 MiB)\n";
 
 Options parse(int argc, char** argv) {
     Options options;
-    for (int i = 1; i < argc; ++i) {
-        const std::string_view argument = argv[i];
-        const long long value = i + 1 < argc ? std::atoll(argv[i + 1]) : 0;
-        if (argument == "--help") {
-            usage(0);
-        } else if (argument == "--rounds" && value > 0) {
-            options.rounds = static_cast<int>(value);
-            ++i;
-        } else if (argument == "--largest" && value > 0) {
-            options.largest = static_cast<std::uint64_t>(value);
-            ++i;
-        } else {
-            usage(2);
-        }
-    }
+    const std::pair<std::string_view, std::uint64_t*> known[] = {{"--rounds", &options.rounds},
+                                                                 {"--largest", &options.largest}};
+    bench::read_counts(argc, argv, known, kUsage);
     return options;
 }
 
@@ -101,6 +86,12 @@ class Producer {
     std::optional<hurray::Client> client_;
 };
 
+/// The first line of a table of rows; `what` says what its second column is.
+void print_header(const char* what) {
+    std::printf("| %-8s | %-11s | %7s | %6s | %9s | %9s | %5s |\n", "", what, "size", "rounds", "p50", "p99", "ratio");
+    std::printf("|----------|-------------|---------|--------|-----------|-----------|-------|\n");
+}
+
 void print_row(const char* step, const char* what, std::uint64_t size, const std::vector<std::uint64_t>& samples,
                const std::vector<std::uint64_t>& fresh) {
     const auto ours = bench::quantiles(samples);
@@ -119,13 +110,13 @@ std::uint64_t count_of(const hurray::Client& client, const std::string& key) {
 }
 
 /// Small tensors of random sizes up to 64 KiB: a hundred of the latest live, and each hundredth for good.
-void measure_fragmentation(int rounds) {
+void measure_fragmentation(std::uint64_t rounds) {
     auto client = hurray::Client::connect();
     std::mt19937 random(1);
     std::deque<hurray::CapsuleId> short_lived;
     std::uint64_t most_live = 0;
     std::uint64_t most_held = 0;
-    for (int round = 0; round < rounds; ++round) {
+    for (std::uint64_t round = 0; round < rounds; ++round) {
         auto tensor = client.allocate<std::uint8_t>({1 + random() % 65536});
         const auto capsule = client.publish("", std::move(tensor)).capsule;
         if (round % 100 != 0) {
@@ -141,13 +132,14 @@ void measure_fragmentation(int rounds) {
         }
     }
     std::printf(
-        "\nSmall tensors, %d of them, one in a hundred long-lived: at most %.1f MiB held for %.1f MiB in use (%.2f)\n",
-        rounds, static_cast<double>(most_held) / 1048576.0, static_cast<double>(most_live) / 1048576.0,
-        static_cast<double>(most_held) / static_cast<double>(most_live));
+        "\nSmall tensors, %llu of them, one in a hundred long-lived: at most %.1f MiB held for %.1f MiB in use "
+        "(%.2f)\n",
+        static_cast<unsigned long long>(rounds), static_cast<double>(most_held) / 1048576.0,
+        static_cast<double>(most_live) / 1048576.0, static_cast<double>(most_held) / static_cast<double>(most_live));
 }
 
 /// A model of so many small tensors: published, attached and released one by one, and many at once.
-void measure_batch(int rounds) {
+void measure_batch(std::uint64_t rounds) {
     constexpr std::size_t kTensors = 300;
     auto producer = hurray::Client::connect();
     auto consumer = hurray::Client::connect();
@@ -172,7 +164,7 @@ void measure_batch(int rounds) {
         what();
         samples.push_back(bench::now_ns() - start);
     };
-    for (int round = 0; round < rounds; ++round) {
+    for (std::uint64_t round = 0; round < rounds; ++round) {
         {
             std::vector<hurray::Publication> model = tensors();
             measure(single.publish, [&] {
@@ -194,6 +186,7 @@ void measure_batch(int rounds) {
         measure(release, [&] { attached.clear(); });
     }
     std::printf("\n%zu tensors of 4 KiB: microseconds for all of them; ratio = p50 / p50 one by one\n\n", kTensors);
+    print_header("how");
     print_row("publish", "one by one", 4096, single.publish, single.publish);
     print_row("publish", "many", 4096, many.publish, single.publish);
     print_row("attach", "one by one", 4096, single.attach, single.attach);
@@ -207,24 +200,23 @@ int main(int argc, char** argv) try {
     const Options options = parse(argc, argv);
     bench::ensure_private_daemon(argv);
     std::printf("%s\n\nMicroseconds; ratio = p50 / p50 with new memory.\n\n", bench::machine().c_str());
-    std::printf("| %-8s | %-11s | %7s | %6s | %9s | %9s | %5s |\n", "", "memory", "size", "rounds", "p50", "p99",
-                "ratio");
-    std::printf("|----------|-------------|---------|--------|-----------|-----------|-------|\n");
+    print_header("memory");
     std::vector<Producer> producers;
     producers.emplace_back("new", "0", hurray::Contents::Zeros);
     producers.emplace_back("pooled", "2147483648", hurray::Contents::Zeros);
     producers.emplace_back("not cleared", "2147483648", hurray::Contents::Whatever);
     for (std::uint64_t size = 4096; size <= options.largest; size *= 16) {
-        const int rounds = size >= (64U << 20) ? std::max(options.rounds / 10, 1) : options.rounds;
+        const std::uint64_t rounds =
+            size >= (64U << 20) ? std::max<std::uint64_t>(options.rounds / 10, 1) : options.rounds;
         std::vector<Samples> samples(producers.size());
         std::optional<bench::Progress> progress(std::in_place);
-        for (int done = 0; done < rounds; done += 10) {
+        for (std::uint64_t done = 0; done < rounds; done += 10) {
             for (std::size_t i = 0; i < producers.size(); ++i) {
                 if (done == 0) {
                     producers[i].round(size, nullptr);
                     producers[i].round(size, nullptr);  // one is published, one waits
                 }
-                for (int round = done; round < std::min(done + 10, rounds); ++round) {
+                for (std::uint64_t round = done; round < std::min(done + 10, rounds); ++round) {
                     producers[i].round(size, &samples[i]);
                 }
             }
