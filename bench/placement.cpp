@@ -1,5 +1,6 @@
 #include "bench/placement.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
@@ -85,6 +86,14 @@ bool put(pid_t process, int processor) {
     }
     errno = error.value();
     return !error;
+}
+
+void put_apart(std::initializer_list<pid_t> daemons, const Processors& processors) {
+    if (processors.second < 0) {
+        return;
+    }
+    const bool are_placed = std::ranges::all_of(daemons, [&](pid_t daemon) { return put(daemon, processors.first); });
+    static_cast<void>(are_placed && put(0, processors.second));
 }
 
 }  // namespace bench

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <initializer_list>
 #include <optional>
 #include <string_view>
 
@@ -28,5 +29,9 @@ struct Processors {
 
 /// Puts all threads of a process there; 0 is this one. False, with errno, where that isn't permitted.
 [[nodiscard]] bool put(pid_t process, int processor);
+
+/// Puts the daemons on the first, and this process, who asks them, on the second; as far as that is permitted. Does nothing if there
+/// is no second.
+void put_apart(std::initializer_list<pid_t> daemons, const Processors& processors);
 
 }  // namespace bench

@@ -407,11 +407,6 @@ int main(int argc, char** argv) try {
     descriptors.rlim_cur = descriptors.rlim_max;
     ::setrlimit(RLIMIT_NOFILE, &descriptors);
     const bench::Processors processors = bench::usable_processors();
-    const auto place = [&](pid_t server) {
-        if (processors.second >= 0) {
-            static_cast<void>(bench::put(server, processors.first) && bench::put(0, processors.second));
-        }
-    };
 
     std::vector<std::uint64_t> listening;
     std::vector<std::uint64_t> by_hand;
@@ -427,14 +422,14 @@ int main(int argc, char** argv) try {
             daemon.restart();
             const UniqueFd first = connect_to(daemon.address());
             const std::uint64_t listens = bench::now_ns();
-            place(daemon.process());
+            bench::put_apart({daemon.process()}, processors);
             const std::uint64_t begin = bench::now_ns();
             const std::vector<UniqueFd> sockets = come_back(daemon.address(), parts);
             const std::uint64_t end = bench::now_ns();
             check_all_is_back(daemon.address(), options);
 
             const Floor server(daemon.address() + "-floor");
-            place(server.process());
+            bench::put_apart({server.process()}, processors);
             const std::uint64_t floor_begin = bench::now_ns();
             const std::vector<UniqueFd> floor_sockets = come_back(daemon.address() + "-floor", parts);
             if (round > 0) {
@@ -470,7 +465,7 @@ int main(int argc, char** argv) try {
     }
     std::printf("%s; %s\n\n", bench::machine().c_str(),
                 processors.second >= 0 ? "by hand, the daemon or the floor on one processor, the clients on another"
-                                       : "all processes on one processor");
+                                       : bench::to_string(bench::Placement::Together));
     std::printf("Milliseconds; ratio = p50 / p50 of the floor.\n\n");
     std::printf("| %-24s | %7s | %6s | %6s | %8s | %8s | %9s | %5s |\n", "", "clients", "leases", "deaths", "p50",
                 "longest", "floor p50", "ratio");

@@ -264,17 +264,14 @@ int main(int argc, char** argv) try {
     }
     Side small;
     Side large;
-    if (processors.second >= 0) {
-        static_cast<void>(bench::put(small.daemon(), processors.first) &&
-                          bench::put(large.daemon(), processors.first) && bench::put(0, processors.second));
-    }
+    bench::put_apart({small.daemon(), large.daemon()}, processors);
     small.connect();
     large.connect();
     small.grow(kSmallest, kSmallest);
 
     std::printf("%s; %s\n\n", bench::machine().c_str(),
                 processors.second >= 0 ? "daemons and crowds on one processor, who asks them on another"
-                                       : "all processes on one processor");
+                                       : bench::to_string(bench::Placement::Together));
     std::printf("Microseconds; ratio = p50 / p50 of the small daemon (%llu capsules, %llu clients), asked in turn.\n\n",
                 static_cast<unsigned long long>(kSmallest), static_cast<unsigned long long>(kSmallest));
     std::printf("| %-7s | %8s | %7s | %6s | %8s | %8s | %12s | %12s | %5s |\n", "", "capsules", "clients", "rounds",
