@@ -4,12 +4,8 @@
 // left. With --daemon-deaths the daemon is killed as well, at any moment, and comes back; it must all be the same. Leavers, then, publish what
 // lingers, and leave or are killed: it must be there until they withdraw or replace it, and never again.
 //
-//   hurray_soak [--rounds N] [--daemon-deaths N] [--seed N] [--producers N] [--leavers N] [--consumers N] [--takers N] [--watchers N]
-//               [--max-bytes N] [--kill-every N]
-//
-// A round is a capsule that is published and, on the average, one view of it that is checked. It ends after so many rounds, or after so many deaths
-// of the daemon if any are wanted. The seed decides what each process does; in which order they meet, only the machine knows. Ends with 0
-// if all was as it must be, else with 1 and what was not.
+// The seed decides what each process does; in which order they meet, only the machine knows. Ends with 0 if all was as it must be, else with
+// 1 and what was not.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -23,6 +19,7 @@
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -56,6 +53,22 @@ struct Wanted {
     std::uint64_t kill_every = 500;  ///< rounds
 };
 
+constexpr const char* kUsage =
+    "usage: hurray_soak [--rounds N] [--daemon-deaths N] [--seed N] [--producers N] [--leavers N] [--consumers N]\n"
+    "                   [--takers N] [--watchers N] [--max-bytes N] [--kill-every N]\n"
+    "Starts a hurrayd of its own, and hands memory over until something is wrong or it is done.\n"
+    "  --rounds N         capsules published, each with one view checked, on the average (default: 10000)\n"
+    "  --daemon-deaths N  how often the daemon is killed; then the run ends after these, not after --rounds (default: "
+    "0)\n"
+    "  --seed N           decides what each process does (default: another one each time, which is printed)\n"
+    "  --producers N      (default: 3)\n"
+    "  --leavers N        who publish what lingers, if the daemon is killed (default: 2)\n"
+    "  --consumers N      (default: 4)\n"
+    "  --takers N         of jobs (default: 2)\n"
+    "  --watchers N       (default: 1)\n"
+    "  --max-bytes N      of a capsule (default: 4194304)\n"
+    "  --kill-every N     rounds, on the average, between two deaths of others than producers (default: 500)\n";
+
 Wanted parse(int argc, char** argv) {
     static const std::set<std::string> kMayBeZero = {"--seed", "--daemon-deaths", "--leavers", "--watchers"};
     Wanted wanted;
@@ -66,6 +79,10 @@ Wanted parse(int argc, char** argv) {
         {"--takers", &wanted.takers},       {"--watchers", &wanted.watchers},
         {"--max-bytes", &wanted.max_bytes}, {"--kill-every", &wanted.kill_every}};
     for (int i = 1; i < argc; i += 2) {
+        if (std::string_view(argv[i]) == "--help") {
+            std::fputs(kUsage, stdout);
+            std::exit(0);
+        }
         const auto found = numbers.find(argv[i]);
         char* end = nullptr;
         if (found == numbers.end() || i + 1 == argc) {
