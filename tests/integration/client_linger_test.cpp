@@ -3,9 +3,6 @@
 #include <optional>
 #include <string>
 
-#include <dirent.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "tests/integration/client_test.hpp"
@@ -19,23 +16,6 @@ PublishOptions lingering(std::chrono::milliseconds linger = kForever, EventFunct
     options.on_event = std::move(on_event);
     options.linger = linger;
     return options;
-}
-
-std::uint32_t first_of(const Tensor& tensor) { return tensor.elements<std::uint32_t>()[0]; }
-
-/// Shuts down this process's connections to the daemon, as a bug may.
-void cut_off(const std::string& daemons_path) {
-    DIR* const all = ::opendir("/proc/self/fd");
-    for (const dirent* entry = ::readdir(all); entry != nullptr; entry = ::readdir(all)) {
-        const int fd = std::atoi(entry->d_name);
-        sockaddr_un peer{};
-        socklen_t length = sizeof peer;
-        if (::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &length) == 0 && peer.sun_family == AF_UNIX &&
-            daemons_path == peer.sun_path) {
-            ::shutdown(fd, SHUT_RDWR);
-        }
-    }
-    ::closedir(all);
 }
 
 class ClientLinger : public ClientTest {

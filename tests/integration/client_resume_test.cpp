@@ -13,10 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include <dirent.h>
 #include <signal.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 
 #include <gmock/gmock.h>
 
@@ -31,8 +28,6 @@ namespace hurray::test {
 namespace {
 
 using testing::ElementsAre;
-
-std::uint32_t first_word(const Tensor& tensor) { return tensor.elements<std::uint32_t>()[0]; }
 
 class Resume : public ClientTest {
   protected:
@@ -71,23 +66,6 @@ class Resume : public ClientTest {
         PublishOptions options;
         options.on_event = log.sink();
         return options;
-    }
-
-    static std::uint32_t first_of(const Tensor& tensor) { return first_word(tensor); }
-
-    /// Cuts the connection of a client in this process, as the daemon or a bug may: its end of the socket is shut down.
-    static void cut(const std::string& daemons_path) {
-        DIR* const all = ::opendir("/proc/self/fd");
-        for (const dirent* entry = ::readdir(all); entry != nullptr; entry = ::readdir(all)) {
-            const int fd = std::atoi(entry->d_name);
-            sockaddr_un peer{};
-            socklen_t length = sizeof peer;
-            if (::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &length) == 0 && peer.sun_family == AF_UNIX &&
-                daemons_path == peer.sun_path) {
-                ::shutdown(fd, SHUT_RDWR);
-            }
-        }
-        ::closedir(all);
     }
 
     DaemonProcess daemon_with_window;
@@ -355,7 +333,7 @@ TEST_F(Resume, WhoWasCutOffByALivingDaemonBeginsAnew) {
     EventLog log;
     publish(client.client, "x", 10, 1, told(log));
     std::optional<Tensor> tensor = client.client.attach("x");
-    cut(daemon().socket_path());
+    cut_off(daemon().socket_path());
     client.wait_back();
     ASSERT_TRUE(log.wait_for(HURRAY_EVENT_ENDED));
     EXPECT_EQ(log.kinds(), (std::vector<std::uint32_t>{HURRAY_EVENT_LEASE_LOST, HURRAY_EVENT_ENDED}));
@@ -591,7 +569,7 @@ void consume_busily(Client client, std::uint32_t seed, const std::atomic<bool>& 
         options.timeout = 200ms;
         const HurrayStatus status = status_of([&] {
             Tensor tensor = client.attach(name, options);
-            const std::uint32_t stamp = first_word(tensor);
+            const std::uint32_t stamp = first_of(tensor);
             EXPECT_TRUE(all_are(tensor, stamp)) << name;
             held.push_back({std::move(tensor), stamp});
         });

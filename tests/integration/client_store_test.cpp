@@ -24,8 +24,6 @@ using testing::HasSubstr;
 using testing::SizeIs;
 using testing::StartsWith;
 
-std::uint32_t first_of(const Tensor& tensor) { return tensor.elements<std::uint32_t>()[0]; }
-
 PublishOptions lingering(std::chrono::milliseconds linger = kForever, EventFunction on_event = {}) {
     PublishOptions options;
     options.on_event = std::move(on_event);

@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
@@ -46,6 +48,18 @@ std::uint64_t resident_bytes(pid_t pid) {
     std::uint64_t resident = 0;
     statm >> total >> resident;
     return resident * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+}
+
+void cut_off(const std::string& daemons_path) {
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+        const int fd = std::stoi(entry.path().filename());
+        sockaddr_un peer{};
+        socklen_t length = sizeof peer;
+        if (::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &length) == 0 && peer.sun_family == AF_UNIX &&
+            daemons_path == peer.sun_path) {
+            ::shutdown(fd, SHUT_RDWR);
+        }
+    }
 }
 
 std::uint64_t ClientTest::used(const Client& client, const std::string& name) {

@@ -89,6 +89,12 @@ class EventLog {
 /// Memory that a process has in RAM, in bytes.
 [[nodiscard]] std::uint64_t resident_bytes(pid_t pid);
 
+/// Cuts the connections of this process's clients to that daemon, as a bug may: their end of the socket is shut down.
+void cut_off(const std::string& daemons_path);
+
+/// What a tensor of 32-bit words begins with: of one that ClientTest::publish has published, its `first`.
+[[nodiscard]] inline std::uint32_t first_of(const Tensor& tensor) { return tensor.elements<std::uint32_t>()[0]; }
+
 /// Runs `act` and returns the status that it fails with, HURRAY_OK if it does not.
 inline HurrayStatus status_of(const std::function<void()>& act, std::string* message = nullptr) {
     try {
