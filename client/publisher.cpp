@@ -13,6 +13,8 @@
 
 #include "client/event.hpp"
 #include "client/foreign_memory.hpp"
+#include "client/log.hpp"
+#include "libhurray/base/errc_name.hpp"
 #include "libhurray/format/descriptor_reader.hpp"
 #include "libhurray/format/validate.hpp"
 #include "proto/wire/access.hpp"
@@ -703,6 +705,11 @@ Result<void> Publisher::offer_again(Connection& connection, std::vector<Notice>&
         }
         if (reply.error().code == Errc::ConnectionLost || connection.has_ended()) {
             return fail(reply.error());
+        }
+        if (log::is_enabled(log::Level::Warning)) {
+            log::write(
+                log::Level::Warning, "offer_refused",
+                {{"version", version}, {"status", errc_name(reply.error().code)}, {"message", reply.error().message}});
         }
         end_refused(id, notices);
     }
