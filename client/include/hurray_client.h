@@ -312,8 +312,9 @@ typedef struct HurrayPublishOptions {
  * Those that are withdrawn, or whose client is gone, don't count.
  *
  * ONCE makes a work queue of the name: a capsule replaces nothing, is never attached, and goes to one client, which takes it
- * (HURRAY_ATTACH_TAKE), the oldest first. LEASE_TAKEN tells that somebody has it. Before that a taker may die, or give it back: then it is
- * queued again in front (LEASE_LOST or _RELEASED); the third time it ends, LEASE_LOST. What nobody has taken ends with this client.
+ * (HURRAY_ATTACH_TAKE), the oldest first. LEASE_TAKEN tells that somebody has it. Before that a taker may die, or give it back: then it is queued
+ * again in front (LEASE_LOST or _RELEASED); the third time it ends, LEASE_LOST. After it, LEASE_RELEASED says that its taker has let go of it,
+ * LEASE_LOST that it has died: publish again what is still to be done. What nobody has taken ends with this client.
  * While anything of a name lives, it is either such a queue or has versions that are attached.
  *
  * LINGER leaves the capsule with the daemon when this client is closed, dies or is cut off: it can be attached, or taken, as before, and

@@ -434,7 +434,8 @@ class Client:
         `retain` says how many versions of the name stay attachable, this one included.
 
         With `once` it replaces nothing: it queues behind its name, for one client to `take` it. A taker that dies before
-        it has it leaves it to the next one; what nobody takes ends with this client.
+        it has it leaves it to the next one; what nobody takes ends with this client. `on_take` tells that somebody has it: from then on it
+        is not handed out again. Its last event is "released" if its taker has let go of it, "lost" if it has died: publish it again then.
 
         With `linger` it stays when this client is gone: True until it is withdrawn or replaced, a number for so many seconds.
 
