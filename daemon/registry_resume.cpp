@@ -20,7 +20,7 @@ constexpr std::size_t kMostKnownNames = 65'536;
 /// else waiting for about half a millisecond.
 constexpr std::size_t kWindowPiece = 256;
 
-Error refusal(Errc code, std::string field, std::string message) {
+[[gnu::cold]] Error refusal(Errc code, std::string field, std::string message) {
     return {code, std::move(message), std::move(field)};
 }
 

@@ -118,8 +118,9 @@ class Run {
 
     std::string config() {
         const std::string file = directory_ / "hurrayd.toml";
-        // The window is shorter than usual, so that some end between two deaths.
-        std::ofstream(file) << "[resume]\nwindow = 2\n[metrics]\npath = \"" << metrics_path() << "\"\n";
+        // Some windows end between two deaths: as a rule as soon as all that was there is back. On a slow machine everybody must have come in
+        // time, or what is his is over.
+        std::ofstream(file) << "[resume]\nwindow = 10\n[metrics]\npath = \"" << metrics_path() << "\"\n";
         return file;
     }
     [[nodiscard]] std::string metrics_path() const { return directory_ / "metrics.sock"; }
@@ -288,7 +289,7 @@ class Run {
             const auto is_used = [](const nlohmann::json& use) { return use.at("used") != 0; };
             auto status = nlohmann::json::parse(client.status());
             // A window may still be open, for claims of those that were killed.
-            for (const auto gives_up = Clock::now() + 10s;
+            for (const auto gives_up = Clock::now() + 30s;
                  is_mortal() && Clock::now() < gives_up && std::ranges::any_of(status.at("uses"), is_used);
                  status = nlohmann::json::parse(client.status())) {
                 std::this_thread::sleep_for(1ms);
