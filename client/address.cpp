@@ -109,6 +109,12 @@ std::string not_permitted(const std::string& path) {
         return begin + "it belongs to the user " + owner +
                " and admits nobody else. Start a daemon of your own: `hurrayd`, or `hurrayctl run -- COMMAND`";
     }
+    if (socket.st_gid == 0) {  // which is root's: nobody should join that
+        return begin + "it admits the user " + owner +
+               " and root's group. To let others in, name a group for its socket " +
+               "(`socket.group` in the daemon's configuration), or start a daemon of your own: `hurrayd`, or " +
+               "`hurrayctl run -- COMMAND`";
+    }
     const std::string group = name_of_group(socket.st_gid);
     return begin + "it admits the user " + owner + " and the group `" + group +
            "`. To join that, run `sudo usermod -aG " + group + " $USER` and log in again";

@@ -130,7 +130,7 @@ Result<void> Connection::wait_up(Deadline deadline) {
     Lock lock(mutex_);
     const auto place = sleepers_.insert(sleepers_.end(), &sleeper);
     Result<void> result;
-    for (;;) {
+    for (bool has_waited = false;; has_waited = true) {
         if (closed_ || end_) {
             result = fail(closed_ ? Error{Errc::Closed, "this client was closed"} : *end_);
             break;
@@ -139,7 +139,8 @@ Result<void> Connection::wait_up(Deadline deadline) {
             break;
         }
         if (deadline && Clock::now() >= *deadline) {
-            result = fail(Errc::ConnectionLost, "hurrayd is away, and was not back in time");
+            result = fail(Errc::ConnectionLost, has_waited ? "hurrayd is away, and was not back in time"
+                                                           : "hurrayd is away; with a timeout this call waits for it");
             break;
         }
         clear_eventfd(sleeper.woken.get());

@@ -86,6 +86,7 @@ int serve(const hurrayd::Config& config) {
     hurrayd::ServerLimits limits = config.limits;
     std::optional<hurrayd::Keeping> keeping =
         keep_with(notify, config.store_max, std::move(activation->stored), limits);
+    const std::uint64_t kept = keeping ? config.store_max : 0;
     auto server = handed_over ? hurrayd::Server::adopt(io, std::move(handed_over->socket), limits, std::move(keeping))
                               : hurrayd::Server::open(io, config.socket, limits, std::move(keeping));
     if (!server) {
@@ -123,6 +124,7 @@ int serve(const hurrayd::Config& config) {
     log::info("serving", {{"socket", path},
                           {"made_by", handed_over ? "service manager" : "hurrayd"},
                           {"metrics", metrics ? config.metrics.path : ""},
+                          {"store", kept},
                           {"version", hurrayd::kVersion}});
     manager.ready();
     try {
@@ -154,7 +156,8 @@ int main(int argc, char** argv) {
         app.add_option("--log-level", line.log_level, "debug, info, warning or error (over log.level)");
         app.set_version_flag("--version", "hurrayd " + std::string(hurrayd::kVersion));
         app.footer(
-            "Keys of the configuration file, tables written as [socket], [metrics], [log], [limits], [quota.user]:\n" +
+            "Keys of the configuration file, up to the last dot the table: quota.user.leases is `leases` under "
+            "[quota.user].\n" +
             hurrayd::describe_keys() +
             "\nEnvironment: HURRAY_SOCKET (over the file). From a service manager: LISTEN_FDS, LISTEN_PID (a socket\n"
             "that listens already, in place of the configured one), NOTIFY_SOCKET (told when clients are served,\n"

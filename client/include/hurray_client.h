@@ -21,8 +21,8 @@
  *  C8  Finalizers may destroy any handle but a client from any thread: that never blocks and takes no lock that user
  *      code can hold.
  *  C9  Blocking calls ask the client's `interrupted` callback whenever a signal interrupts them; if it returns non-zero
- *      the call ends with HURRAY_ERR_INTERRUPTED, and nothing was acquired. Publishing does not ask: it is no wait, and given
- *      up half-way it would leave open whose the memory is.
+ *      the call ends with HURRAY_ERR_INTERRUPTED, and nothing was acquired. Publishing asks only while it waits for a daemon that is
+ *      away: given up half-way it would leave open whose the memory is.
  *  C10 After fork, the child can't use the parent's client: calls give HURRAY_ERR_FORKED (close and destroy: HURRAY_OK, and
  *      nothing happens). Destroying handles there does not touch the parent's leases. Inherited views may be read while the
  *      parent holds them; memory that the parent had mapped of published tensors stays mapped in the child.
@@ -169,8 +169,8 @@ typedef struct HurrayConnectOptions {
 } HurrayConnectOptions;
 
 /* When the daemon goes away (its death, an upgrade), the client tries to reach it again, with pauses of up to a second, and brings back what it
- * had: capsules under their versions, leases, watches (those get one GAP, and the differences). The program is told by two CONNECTION events:
- * HURRAY_ERR_CONNECTION_LOST with HURRAY_EVENT_FLAG_AWAY, then HURRAY_OK. In between:
+ * had: capsules under their versions, leases, watches (what is new is told at once; what is gone, and one GAP, when the daemon's resume window ends).
+ * The program is told by two CONNECTION events: HURRAY_ERR_CONNECTION_LOST with HURRAY_EVENT_FLAG_AWAY, then HURRAY_OK. In between:
  *
  * - what is mapped stays readable and is still held, releases are told later, memory can be allocated and written;
  * - an attach that may wait goes on waiting within its timeout; a publish that was under way is repeated until it is answered, one that
@@ -312,8 +312,9 @@ typedef struct HurrayPublishOptions {
  * Those that are withdrawn, or whose client is gone, don't count.
  *
  * ONCE makes a work queue of the name: a capsule replaces nothing, is never attached, and goes to one client, which takes it
- * (HURRAY_ATTACH_TAKE), the oldest first. LEASE_TAKEN tells that somebody has it. Before that a taker may die, or give it back: then it is
- * queued again in front (LEASE_LOST or _RELEASED); the third time it ends, LEASE_LOST. What nobody has taken ends with this client.
+ * (HURRAY_ATTACH_TAKE), the oldest first. LEASE_TAKEN tells that somebody has it. Before that a taker may die, or give it back: then it is queued
+ * again in front (LEASE_LOST or _RELEASED); the third time it ends, LEASE_LOST. After it, LEASE_RELEASED says that its taker has let go of it,
+ * LEASE_LOST that it has died: publish again what is still to be done. What nobody has taken ends with this client.
  * While anything of a name lives, it is either such a queue or has versions that are attached.
  *
  * LINGER leaves the capsule with the daemon when this client is closed, dies or is cut off: it can be attached, or taken, as before, and

@@ -3,9 +3,9 @@
 set -euo pipefail
 
 # Compilers and libraries of the build, what the tests use, what makes and judges packages, and what the Python package
-# needs. Names are the same in Debian 12 and 13.
+# needs. Names are the same in Debian 12 and 13. (By make, g++ links the release build in parallel; without it, it warns.)
 build_packages=(
-    g++ cmake ninja-build ccache pkg-config
+    g++ cmake ninja-build ccache pkg-config make
     libboost-dev libprotobuf-dev protobuf-compiler libprotozero-dev libexpected-dev libcli11-dev libspdlog-dev libtomlplusplus-dev
     libsystemd-dev nlohmann-json3-dev
 )

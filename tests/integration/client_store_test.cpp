@@ -344,6 +344,7 @@ class SmallStore : public StoreLife {
 };
 
 TEST_F(SmallStore, OverItsMaximumLingerIsRefusedByQuota) {
+    EXPECT_THAT(manager.log(), HasSubstr(" store=5 "));
     Client producer = connect();
     const CapsuleInfo first = publish(producer, "a", 1);
     std::string message;

@@ -115,6 +115,7 @@ TEST_F(DaemonLog, NobodyFillsItByRepeating) {
 TEST(DaemonLogSink, IsStderrWhenJournalStreamIsAboutAnother) {
     DaemonProcess daemon({.arguments = {}, .environment = {{"JOURNAL_STREAM", "8:1"}}, .descriptor_limit = {}});
     EXPECT_NE(daemon.log().find("event=serving"), std::string::npos);
+    EXPECT_NE(daemon.log().find(" store=0 "), std::string::npos) << "nobody keeps anything for it";
 }
 
 }  // namespace

@@ -526,6 +526,60 @@ TEST_F(HurrayctlLookTest, WhatLingersIsShownAsSuchWithWhenItExpires) {
     EXPECT_NE(endless.find("lingers     until it is withdrawn or replaced"), std::string::npos) << endless;
 }
 
+TEST_F(HurrayctlLookTest, WithdrawEndsWhatLingersThoughItsProgramIsGone) {
+    hurray::Client client = connect();
+    {
+        hurray::Client producer = connect();
+        hurray::PublishOptions options;
+        options.linger = hurray::kForever;
+        producer.publish("test/model", producer.allocate<float>({2, 3}), std::move(options));
+    }
+    const hurray::Tensor held = client.attach("test/model");
+    const Outcome outcome = look({"withdraw", "test/model"});
+    EXPECT_EQ(outcome.code, 0) << outcome.errors;
+    EXPECT_EQ(outcome.output, "test/model version " + std::to_string(held.info().version) + "\n");
+    EXPECT_THROW(client.attach("test/model"), hurray::StatusError);
+    EXPECT_EQ(held.elements<float>()[5], 0) << "who holds it goes on reading";
+
+    const Outcome again = look({"withdraw", "test/model"});
+    EXPECT_EQ(again.code, 1);
+    EXPECT_EQ(again.output, "");
+    EXPECT_NE(again.errors.find("nothing to withdraw under test/model"), std::string::npos) << again.errors;
+}
+
+TEST_F(HurrayctlLookTest, WithdrawTakesAllVersionsOrTheOneThatIsNamed) {
+    hurray::Client client = connect();
+    std::vector<std::uint64_t> versions;
+    for (int i = 0; i < 3; ++i) {
+        hurray::PublishOptions options;
+        options.retain = 3;
+        versions.push_back(client.publish("test/a", client.allocate<float>({2, 3}), std::move(options)).version);
+    }
+    publish(client, "test/ab");
+    const Outcome one = look({"withdraw", "test/a", "--version", std::to_string(versions[1]), "--json"});
+    EXPECT_EQ(one.code, 0) << one.errors;
+    EXPECT_EQ(json::parse(one.output), json({{{"name", "test/a"}, {"version", versions[1]}}}));
+    EXPECT_EQ(client.list("test/a").size(), 2U);
+
+    const Outcome rest = look({"withdraw", "test/a", "--json"});
+    EXPECT_EQ(rest.code, 0) << rest.errors;
+    EXPECT_EQ(json::parse(rest.output),
+              json({{{"name", "test/a"}, {"version", versions[0]}}, {{"name", "test/a"}, {"version", versions[2]}}}));
+    EXPECT_EQ(client.list().size(), 1U) << "test/ab is another name";
+}
+
+TEST_F(HurrayctlLookTest, WithdrawOfAPrefixOrOfNothingIsCode2) {
+    hurray::Client client = connect();
+    publish(client, "test/a");
+    for (const auto& arguments : std::vector<std::vector<std::string>>{
+             {"withdraw", "test/"}, {"withdraw"}, {"withdraw", "test/a", "--version", "0"}, {"withdraw", ""}}) {
+        const Outcome outcome = look(arguments);
+        EXPECT_EQ(outcome.code, 2);
+        EXPECT_NE(outcome.errors, "");
+    }
+    EXPECT_EQ(client.list("test/").size(), 1U);
+}
+
 TEST_F(HurrayctlLookTest, StatusAsJsonHasTheFieldsOfTheReply) {
     hurray::Client client = connect();
     publish(client, "test/a");

@@ -260,6 +260,22 @@ TEST_F(Stranger, AnotherUserOutsideTheGroupIsRefusedBySocketAndLibraryAlike) {  
     EXPECT_NE(message.find("not permitted to connect"), std::string::npos) << message;
 }
 
+TEST_F(Stranger, NobodyIsToldToJoinTheGroupOfRoot) {
+    if (::geteuid() != 0) {
+        GTEST_SKIP() << "only root can become somebody else";
+    }
+    admit_everybody(daemon.socket_path());
+    ASSERT_EQ(::chown(daemon.socket_path().c_str(), 0, 0), 0);
+    ASSERT_EQ(::chmod(daemon.socket_path().c_str(), 0660), 0);
+    const AsUser bob(kBob);
+    ConnectOptions options;
+    options.address = daemon.socket_path();
+    std::string message;
+    EXPECT_EQ(status_of([&] { Client::connect(options); }, &message), HURRAY_ERR_NOT_PERMITTED);
+    EXPECT_NE(message.find("`socket.group`"), std::string::npos) << message;
+    EXPECT_EQ(message.find("usermod"), std::string::npos) << message;
+}
+
 /// Listens where a client looks, as another user, and gives what comes nothing to live on.
 class Squatter {
   public:

@@ -49,6 +49,28 @@ def test_what_is_published_and_attached_survives_the_daemon(own_daemon):
         assert line.states == ["away", "back"]
 
 
+def test_a_publish_waits_over_the_outage_if_it_is_told_to(own_daemon):
+    line = Line()
+    with hurray.connect(own_daemon.socket, timeout=60, on_connection=line) as producer:
+        first = producer.publish("frame", np.zeros(3), copy=True)
+        own_daemon.kill()
+        line.wait("away")
+        frame = producer.allocate((3,), "f8")
+        frame[:] = 1
+        with pytest.raises(hurray.ConnectionLostError, match="with a timeout"):
+            producer.publish("frame", frame)
+        with pytest.raises(hurray.ConnectionLostError, match="was not back in time"):
+            producer.publish("frame", frame, timeout=0.01)
+        got = []
+        waiting = threading.Thread(target=lambda: got.append(producer.publish("frame", frame, timeout=None)))
+        waiting.start()
+        own_daemon.start()
+        waiting.join(60)
+        with producer.attach("frame") as tensor:
+            assert np.asarray(tensor).tolist() == [1, 1, 1]
+            assert tensor.version == got[0].version > first.version
+
+
 def test_an_attach_waits_over_the_outage(own_daemon):
     with (
         hurray.connect(own_daemon.socket, timeout=60) as producer,

@@ -21,8 +21,6 @@ namespace {
 
 constexpr std::string_view kExtension = ".hrry";
 
-void complain(const std::string& message) { std::cerr << "hurrayctl: " << message << '\n'; }
-
 /// A file that is open for reading.
 class OpenFile {
   public:
@@ -138,8 +136,6 @@ Json tensor_json(const FileTensor& found) {
 void print_line(const std::string& key, const std::string& value) {
     std::cout << key << std::string(12 - std::min<std::size_t>(key.size(), 11), ' ') << value << '\n';
 }
-
-void print(const Json& json) { std::cout << json.dump(2, ' ', false, Json::error_handler_t::replace) << '\n'; }
 
 int print_tensor(const FileLook& look, hurray::Reader& reader) {
     const auto index = reader.find(look.tensor);

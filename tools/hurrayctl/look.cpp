@@ -13,6 +13,7 @@
 #include "exit_codes.hpp"
 #include "tensor_text.hpp"
 #include "text.hpp"
+#include "with_client.hpp"
 
 namespace hurrayctl {
 namespace {
@@ -82,56 +83,6 @@ auto remembering(std::string (*look_up)(std::uint32_t)) {
 /// So much of what the daemon counts under that name.
 std::string amount_of(const std::string& what, std::uint64_t value) {
     return what.find("bytes") != std::string::npos ? human_bytes(value) : std::to_string(value);
-}
-
-// ---- Output and errors ---------------------------------------------------------------------------------------------
-
-void print(const Json& json) { std::cout << json.dump(2, ' ', false, Json::error_handler_t::replace) << '\n'; }
-
-hurray::Client connect(const Look& look) {
-    hurray::ConnectOptions options;
-    options.address = look.socket;
-    options.client_name = "hurrayctl";
-    options.reconnects = false;
-    return hurray::Client::connect(std::move(options));
-}
-
-void complain(const std::string& message) { std::cerr << "hurrayctl: " << message << '\n'; }
-
-/// Says on stderr what went wrong, which is the library's to tell together with what can be done; returns the exit code.
-int report(const hurray::StatusError& error) {
-    const std::string reason(error.reason());
-    switch (error.status()) {
-        case HURRAY_ERR_DAEMON_UNAVAILABLE:
-            complain(reason);
-            return kNoDaemon;
-        case HURRAY_ERR_CONNECTION_LOST:
-        case HURRAY_ERR_TIMED_OUT:
-            complain("hurrayd does not answer: " + reason);
-            return kNoDaemon;
-        case HURRAY_ERR_INVALID_ARGUMENT:
-            complain(reason);
-            return kUsage;
-        default:
-            complain(reason);
-            return kRefused;
-    }
-}
-
-/// Runs a command with a connected client; everything it can throw ends here.
-template <typename Command>
-int with_client(const Look& look, Command&& command) {
-    try {
-        hurray::Client client = connect(look);
-        const int code = command(client);
-        if (!std::cout.flush()) {
-            complain("can't write to stdout");
-            return kRefused;
-        }
-        return code;
-    } catch (const hurray::StatusError& error) {
-        return report(error);
-    }
 }
 
 void print_capsule(const hurray::CapsuleInfo& info, const Tensor& tensor) {

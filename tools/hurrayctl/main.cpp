@@ -1,8 +1,9 @@
-// hurrayctl: shows what hurrayd holds, and runs programs with a daemon of their own.
+// hurrayctl: shows and withdraws what hurrayd holds, and runs programs with a daemon of their own.
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <clocale>
+#include <cstdint>
 #include <cstring>
 #include <iostream>
 #include <string>
@@ -14,6 +15,7 @@
 #include "metrics.hpp"
 #include "run.hpp"
 #include "text.hpp"
+#include "withdraw.hpp"
 
 namespace {
 
@@ -77,8 +79,9 @@ int main(int argc, char** argv) try {
     hurrayctl::FileLook file;
     std::string capsule;
     std::string metrics_socket;
+    std::uint64_t version = 0;
 
-    CLI::App app("Shows what hurrayd holds, and runs programs with a daemon of their own.", "hurrayctl");
+    CLI::App app("Shows and withdraws what hurrayd holds, and runs programs with a daemon of their own.", "hurrayctl");
     app.footer(kExitCodes);
     app.require_subcommand(1);
     app.add_option("--socket", look.socket,
@@ -117,6 +120,15 @@ int main(int argc, char** argv) try {
     metrics.footer(
         "Only who may open that socket is told (metrics.mode, metrics.group): they are of all users together.");
     metrics.fallthrough();
+
+    CLI::App& withdraw = *app.add_subcommand(
+        "withdraw", "Let nobody attach or take any more what is published under a name; who holds it goes on reading");
+    withdraw.add_option("NAME", name, "A capsule's name")->required();
+    withdraw.add_option("--version", version, "This version alone; default: all that can be attached or taken")
+        ->type_name("N")
+        ->check(CLI::PositiveNumber);
+    add_json(withdraw);
+    withdraw.fallthrough();
 
     if (names_no_command(arguments, app)) {
         return hurrayctl::kUsage;
@@ -162,6 +174,9 @@ int main(int argc, char** argv) try {
             return hurrayctl::kUsage;
         }
         return hurrayctl::inspect(look, capsule.empty() ? name : capsule);
+    }
+    if (withdraw) {
+        return hurrayctl::withdraw(look, name, version);
     }
     if (metrics) {
         if (look.json) {

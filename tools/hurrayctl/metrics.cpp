@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "exit_codes.hpp"
+#include "text.hpp"
 
 namespace hurrayctl {
 namespace {
@@ -19,8 +20,6 @@ namespace {
 /// The daemon cuts a slow scraper after 5 seconds; who hears nothing for longer won't hear anything.
 constexpr timeval kPatience{10, 0};
 constexpr std::string_view kRequest = "GET /metrics HTTP/1.1\r\nHost: hurrayd\r\nConnection: close\r\n\r\n";
-
-void complain(const std::string& message) { std::cerr << "hurrayctl: " << message << '\n'; }
 
 /// The daemon's own rule.
 std::string path_beside(std::string_view socket) {

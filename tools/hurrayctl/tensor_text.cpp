@@ -1,6 +1,7 @@
 #include "tensor_text.hpp"
 
 #include <hurray/hurray.hpp>
+#include <iostream>
 
 #include "text.hpp"
 
@@ -46,6 +47,8 @@ std::string buffer_text(const Json& buffer) {
 }
 
 }  // namespace
+
+void print(const Json& json) { std::cout << json.dump(2, ' ', false, Json::error_handler_t::replace) << '\n'; }
 
 Tensor read_tensor(std::span<const std::uint8_t> encoded) {
     try {

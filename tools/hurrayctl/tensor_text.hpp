@@ -11,6 +11,9 @@ namespace hurrayctl {
 
 using Json = nlohmann::ordered_json;
 
+/// To stdout, for people and programs.
+void print(const Json& json);
+
 /// What a descriptor says. Capsules and files show it by the same functions.
 struct Tensor {
     std::string problem;  ///< not empty: nothing else is known

@@ -7,10 +7,13 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <iostream>
 #include <numeric>
 #include <utility>
 
 namespace hurrayctl {
+
+void complain(const std::string& message) { std::cerr << "hurrayctl: " << message << '\n'; }
 
 std::string human_bytes(std::uint64_t bytes) {
     constexpr std::array kUnits = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};

@@ -10,6 +10,9 @@
 
 namespace hurrayctl {
 
+/// Says on stderr what went wrong.
+void complain(const std::string& message);
+
 /// "0 B", "1023 B", "1.5 MiB".
 std::string human_bytes(std::uint64_t bytes);
 

@@ -48,8 +48,9 @@ class Event(NamedTuple):
     """Something that happened to a capsule.
 
     Told to `on_release`, `on_open`, `on_take`: "opened", "released", "lost" (a consumer's connection ended without a release),
-    "taken", with `remaining` leases. Told to a watch: "present", "snapshot-end", "published", "retired", "producer-lost". Newer
-    daemons may have more kinds.
+    "taken", with `remaining` leases. Told to a watch: "present", "snapshot-end", "published", "retired" (withdrawn, replaced, taken or
+    expired), "producer-lost", and "gap": some were left out, since too many waited to be told, or the daemon was restarted. Newer daemons may
+    have more kinds.
     """
 
     kind: str
@@ -257,7 +258,7 @@ class Watch:
     """What happens to the capsules that match a pattern; from `Client.watch`.
 
     Without a callback it is an iterator of events, which ends when it or the client is closed and raises
-    ConnectionLostError when the daemon has gone. It is also a context manager.
+    ConnectionLostError when the client has given up reaching the daemon. It is also a context manager.
     """
 
     _END = object()
@@ -414,6 +415,7 @@ class Client:
         retain=1,
         once=False,
         linger=False,
+        timeout=0.0,
         on_release=None,
         on_open=None,
         on_take=None,
@@ -432,9 +434,13 @@ class Client:
         `retain` says how many versions of the name stay attachable, this one included.
 
         With `once` it replaces nothing: it queues behind its name, for one client to `take` it. A taker that dies before
-        it has it leaves it to the next one; what nobody takes ends with this client.
+        it has it leaves it to the next one; what nobody takes ends with this client. `on_take` tells that somebody has it: from then on it
+        is not handed out again. Its last event is "released" if its taker has let go of it, "lost" if it has died: publish it again then.
 
         With `linger` it stays when this client is gone: True until it is withdrawn or replaced, a number for so many seconds.
+
+        `timeout` says how many seconds to wait for the daemon while it is being restarted: 0 raises ConnectionLostError at once, None
+        waits until it is back. Ctrl-C ends the wait.
 
         `access` is for a copy: who may read it, as for `allocate`. Of an array that came from there it is what that was allocated for.
 
@@ -444,7 +450,7 @@ class Client:
         state = _PublicationState(on_release, on_open, on_take)
         name = None if name is None else _text("name", name)
         array, dense, allocation = _laid_out(array, copy)
-        terms = self._terms(state, group, access, retain, once, linger)
+        terms = self._terms(state, group, access, retain, once, linger, timeout)
         if allocation is None:
             published = self._core.publish_copy(name, dense, _arrays.address_of(array), array.nbytes, terms, immutable)
         elif immutable:
@@ -468,6 +474,7 @@ class Client:
         retain=1,
         once=False,
         linger=False,
+        timeout=0.0,
         on_release=None,
         on_open=None,
         on_take=None,
@@ -484,7 +491,7 @@ class Client:
         who `attach(..., allow_unsealed=True)`. Anything else is refused: InvalidArgumentError says what is missing.
 
         `access` says who may read it, as in `allocate`; one file has one access for as long as something lies in it. `group`, `retain`,
-        `once`, `linger` and the callbacks are as for `publish`.
+        `once`, `linger`, `timeout` and the callbacks are as for `publish`.
 
         Nobody may write to it before the publication has ended and is `reusable`.
         """
@@ -501,7 +508,7 @@ class Client:
             bytes(descriptor),
             fds,
             None if placements is None else [(int(segment), int(offset)) for segment, offset in placements],
-            self._terms(state, group, access, retain, once, linger),
+            self._terms(state, group, access, retain, once, linger, timeout),
         )
         return self._published(name, None, None, state, published, group)
 
@@ -535,7 +542,7 @@ class Client:
             for (name, array, allocation, state), told in zip(batch, published, strict=True)
         }
 
-    def _terms(self, state, group, access, retain, once, linger) -> _hurray.PublishTerms:
+    def _terms(self, state, group, access, retain, once, linger, timeout) -> _hurray.PublishTerms:
         retain = operator.index(retain)
         if retain < 1:
             raise InvalidArgumentError(f"retain is {retain}: at least 1 version stays attachable, this one")
@@ -548,6 +555,7 @@ class Client:
             min(retain, 2**64 - 1),
             bool(once),
             _linger_ms(linger),
+            _milliseconds(timeout),
         )
 
     def _number_of(self, group) -> int:
@@ -650,6 +658,9 @@ class Client:
 
         Without `callback` the result is an iterator: `for event in client.watch("model/"): ...`. With one,
         `callback(event)` is called on a thread of the client's, until the watch or the client is closed.
+
+        It goes on when the daemon is restarted: what is new is told at once; what is gone, and then one "gap", when the daemon's resume
+        window ends, since until then it may come back.
         """
         return Watch(self, _text("pattern", pattern), callback)
 
@@ -667,7 +678,7 @@ class Client:
     def hold(self, stop=None) -> None:
         """Serve until Ctrl-C, or until `stop` (a threading.Event) is set or the client closed.
 
-        ConnectionLostError when the connection ends meanwhile, since the publications end with it.
+        ConnectionLostError when the client has given up reaching the daemon (see `connect`), since its publications have ended then.
         """
         if stop is None:
             hold(self._gone)

@@ -124,6 +124,7 @@ Published publish_with(ClientState& state, const PublishTerms& terms, Call&& cal
     options.flags = (opened ? HURRAY_PUBLISH_TELL_OPENED : 0) | (terms.once ? HURRAY_PUBLISH_ONCE : 0) |
                     (terms.linger_ms ? HURRAY_PUBLISH_LINGER : 0);
     options.linger_ms = terms.linger_ms.value_or(0);
+    options.timeout_ms = terms.timeout_ms;
     options.group = terms.group;
     options.access = to_c(terms.access);
     options.retain = terms.retain;
@@ -719,8 +720,9 @@ Dense dense(std::uint8_t element_type, std::uint8_t layout, std::vector<std::uin
 }
 
 PublishTerms publish_terms(nb::object on_event, std::pair<bool, bool> wanted, std::uint64_t group, const Access& access,
-                           std::uint64_t retain, bool once, std::optional<std::int64_t> linger_ms) {
-    return {std::move(on_event), wanted, group, access, retain, once, linger_ms};
+                           std::uint64_t retain, bool once, std::optional<std::int64_t> linger_ms,
+                           std::int64_t timeout_ms) {
+    return {std::move(on_event), wanted, group, access, retain, once, linger_ms, timeout_ms};
 }
 
 }  // namespace
@@ -739,7 +741,8 @@ void bind_client(nb::module_& module) {
 
     nb::class_<PublishTerms>(module, "PublishTerms")
         .def(nb::new_(&publish_terms), nb::arg("on_event").none(), nb::arg("wanted"), nb::arg("group"),
-             nb::arg("access").none(), nb::arg("retain"), nb::arg("once"), nb::arg("linger_ms") = nb::none());
+             nb::arg("access").none(), nb::arg("retain"), nb::arg("once"), nb::arg("linger_ms").none(),
+             nb::arg("timeout_ms"));
     nb::class_<Client::ToPublish>(module, "ToPublish")
         .def(nb::new_(&to_publish), nb::arg("name").none(), nb::arg("dense"), nb::arg("allocation").none(),
              nb::arg("address"), nb::arg("byte_size"), nb::arg("on_event").none());

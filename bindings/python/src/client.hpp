@@ -107,6 +107,7 @@ struct PublishTerms {
     std::uint64_t retain;
     bool once;
     std::optional<std::int64_t> linger_ms;  ///< nothing: it does not; 0: without an end
+    std::int64_t timeout_ms;                ///< how long to wait while the daemon is away
 };
 
 class Client {
