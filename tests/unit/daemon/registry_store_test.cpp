@@ -776,6 +776,19 @@ TEST_F(StoredTakeTest, ARepeatedConfirmIsAnsweredFromTheJournal) {  // journal_t
     EXPECT_EQ(kept, (Words{"taken 1 dropped", "name q ended"}));
 }
 
+TEST_F(StoredTakeTest, ANumberUnderWhichSomethingIsAwaitedIsNoClaim) {
+    // What the journal knows was claimed under a number that an attach waited with. Both became leases of that one number.
+    take_and_die(true);
+    const auto c = resume(kAlice, 101);
+    EXPECT_EQ(attach_to(c, 1, by_name(7, "b"), std::nullopt), Words{});
+    EXPECT_EQ(claim(c, 2, 1, 7, State::Confirmed), (Words{"3:ClaimsRefused(7)", "3:Done#2"}));
+    const auto p = resume(kAlice, 100);
+    EXPECT_EQ(plain(p, 3, 2, "b"),
+              (Words{"4:PublishReply=1001#3", "4:Opened(2 lease 7 left 1)", "3:AttachReply(2)#1"}));
+    EXPECT_EQ(offer(p, 4, 1, "q", 1000, 0, true), (Words{"4:PublishReply=1000#4", "4:Taken(1 lease 7 left 0)"}));
+    EXPECT_EQ(daemon().totals().leases, 1U);
+}
+
 TEST_F(StoredTakeTest, WithoutItsProducerTheTakerLosesItsProducerAtTheEnd) {
     take_and_die(true);
     const auto c = resume(kAlice, 101);
