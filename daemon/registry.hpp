@@ -616,7 +616,8 @@ class Registry {
     void note_taken(const Capsule& capsule, Outbox& out);
     void drop_taken(const wire::CapsuleId& capsule, Outbox& out);
     void await_answer(const Session& producer, const Capsule& capsule, Outbox& out) const;
-    bool bring_back(const Recovery::Capsule& before, bool is_answered, std::uint64_t now_ms, Outbox& out);
+    bool bring_back(const Recovery::Capsule& before, const store::JournalState& journal, std::uint64_t now_ms,
+                    Outbox& out);
     [[nodiscard]] const NameOfBefore* foreign_before(const Session& producer, const std::string& name) const;
     [[nodiscard]] hurray::Result<void> check_name_of_before(const Session& producer, const std::string& name,
                                                             std::uint64_t version) const;

@@ -253,15 +253,9 @@ void Registry::recover(Recovery before, std::uint64_t now_ms, Outbox& out) {
     for (Recovery::Capsule& capsule : before.capsules) {
         const wire::CapsuleId id{capsule.uid, capsule.publication.request.capsule};
         next_version_ = std::max(next_version_, capsule.publication.request.version + 1);
-        if (!bring_back(capsule, journal.answered.contains(id), now_ms, out)) {
+        if (!bring_back(capsule, journal, now_ms, out)) {
             out.kept.emplace_back(keep::RemoveCapsule{id});
             refused.push_back(&capsule.publication);
-            continue;
-        }
-        Capsule& back = capsules_.at(id);
-        if (const auto expires = journal.expires.find(id); expires != journal.expires.end() && back.lingering->expiry) {
-            stop_expiry(back);
-            back.lingering->expiry = expiries_.emplace(expires->second, &back);
         }
     }
     first_version_ = next_version_;
@@ -286,7 +280,8 @@ void Registry::recover(Recovery before, std::uint64_t now_ms, Outbox& out) {
 }
 
 /// False: it contradicts another one, and stays away.
-bool Registry::bring_back(const Recovery::Capsule& before, bool is_answered, std::uint64_t now_ms, Outbox& out) {
+bool Registry::bring_back(const Recovery::Capsule& before, const store::JournalState& journal, std::uint64_t now_ms,
+                          Outbox& out) {
     const wire::Publish& offer = before.publication.request;
     const wire::CapsuleId id{before.uid, offer.capsule};
     const wire::Access access = *offer.access;
@@ -341,7 +336,7 @@ bool Registry::bring_back(const Recovery::Capsule& before, bool is_answered, std
     charge(nullptr, id.uid, cost_of(capsule));
     charge_store(capsule);
     capsule.lingering->is_stored = true;
-    capsule.lingering->is_answered = is_answered;
+    capsule.lingering->is_answered = journal.answered.contains(id);
     if (is_window_open()) {
         capsules_of_before_.push_back(id);
         capsule.of_before = true;
@@ -351,9 +346,14 @@ bool Registry::bring_back(const Recovery::Capsule& before, bool is_answered, std
     if (const auto taken = taken_.find(id); taken != taken_.end()) {
         capsule.taken_by = std::make_unique<const wire::LeaseId>(taken->second.lease);
         retire(capsule, out);
+        return true;
+    }
+    make_live(capsule, out);
+    const auto expires = journal.expires.find(id);
+    if (expires == journal.expires.end() || capsule.lingering->linger_ms == 0) {
+        leave_lingering(capsule, now_ms, out);  // its producer died with the daemon
     } else {
-        make_live(capsule, out);
-        leave_lingering(capsule, now_ms, out);
+        capsule.lingering->expiry = expiries_.emplace(expires->second, &capsule);  // which is noted
     }
     return true;
 }

@@ -468,6 +468,22 @@ TEST_F(StoreTest, ExpiryGoesOnOverTheDeath) {
     EXPECT_EQ(in_store(), Words{});
 }
 
+TEST_F(StoreTest, ExpiryGoesOnOverSeveralDeaths) {
+    // The second life knew the time, and told its journal another one: its own start and all of the time once more. Whoever restarts often
+    // kept what lingers for ever.
+    const auto p = come(kAlice);
+    lingering(p, 1, 1, "a", 500);
+    answered(1);
+    now = 100;
+    leave(p);
+    for (now = 200; now < 600; now += 100) {
+        die();
+        EXPECT_EQ(daemon().next_deadline_ms(), 600U);
+    }
+    expire(600);
+    EXPECT_EQ(in_store(), Words{});
+}
+
 TEST_F(StoreTest, ItsTimeBeginsWithTheDaemonsDeathIfItsProducerWasThere) {
     const auto p = come(kAlice);
     lingering(p, 1, 1, "a", 500);
