@@ -674,6 +674,7 @@ Result<void> Publisher::offer_again(Connection& connection, std::vector<Notice>&
             if (found == capsules_.end()) {
                 continue;
             }
+            found->second.confirmed.clear();  // of a list that the daemon did not live to finish
             message = found->second.message;
             message.retired = found->second.retired;
             message.taken_by = found->second.taken_by;
