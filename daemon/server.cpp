@@ -574,7 +574,9 @@ void Server::deliver() {
         }
     }
     keep();
-    answering_.insert(answering_.end(), outbox_.answering.begin(), outbox_.answering.end());
+    for (const Outbox::Answering& each : outbox_.answering) {
+        answering_[each.publisher.value].push_back(each.capsule);
+    }
     outbound_.deliver(outbox_);
     note_answers();
 }
@@ -592,10 +594,13 @@ void Server::note_answers() {
     if (answering_.empty()) {
         return;
     }
-    std::erase_if(answering_, [this](const Outbox::Answering& each) {
-        const auto sent = outbound_.has_sent_all(each.publisher);
+    std::erase_if(answering_, [this](const auto& each) {
+        const auto& [publisher, capsules] = each;
+        const auto sent = outbound_.has_sent_all({publisher});
         if (sent == true) {
-            registry_.note_answered(each.capsule, outbox_);
+            for (const wire::CapsuleId& capsule : capsules) {
+                registry_.note_answered(capsule, outbox_);
+            }
         }
         return sent != false;
     });
