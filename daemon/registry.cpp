@@ -596,7 +596,7 @@ void Registry::add_live(Capsule& capsule) {
 
 void Registry::remove_live(Capsule& capsule) {
     Name& name = capsule.name->second;
-    note_retired_below(capsule.name->first, displaced_below(name));
+    note_retired_below(capsule.name->first, capsule.id.uid, displaced_below(name));
     name.live.erase(name.live.iterator_to(capsule));
     --name.live_size;
     if (capsule.once) {

@@ -133,6 +133,12 @@ class Registry {
     /// after its start at the earliest: clients that wait for the daemon look for it every second.
     void recover(Recovery before, std::uint64_t now_ms, Outbox& out);
     static constexpr std::uint64_t kLeastWindowMs = 2000;
+    /// How far above the version that this life began with the lives before may have come: on a clock in nanoseconds that was put back, a
+    /// year and some weeks. Of one that has left a journal it is known.
+    static constexpr std::uint64_t kMostAhead = std::uint64_t{1} << 55U;
+    /// Names of one user whose highest version is remembered while the window is open, each by itself. Of those beyond, the highest of all
+    /// is: what else that user offers again below it comes in retired.
+    static constexpr std::size_t kMostKnownNames = 65'536;
     /// All notes that say what is known now.
     void write_notes(std::vector<keep::Note>& notes) const;
     /// The answer to the publish of that capsule was sent. Also of one that has ended meanwhile.
@@ -178,6 +184,7 @@ class Registry {
     /// Of one that lingers here without its producer: it is adopted, whether offered again or published, in the window or not. Reply:
     /// PublishReply; then what its producer has missed (Retired, TAKEN); once the window is over WindowClosed with its open leases.
     /// Fails: Closed         the resume window is over
+    ///        InvalidArgument  no life before can have given out that version
     ///        AlreadyExists  the capsule, or that version of the name, is here already; the name belongs to another user; or as a
     ///                       publish does
     ///        OverQuota
@@ -581,7 +588,13 @@ class Registry {
         bool is_back = false;  ///< something lives under it
     };
 
-    /// A publish that waits for the window's end.
+    /// What is remembered of one user's names in `retired_below_`.
+    struct KnownNames {
+        std::size_t names = 0;
+        std::uint64_t rest_below = 0;  ///< the highest version of those that found no room
+    };
+
+    /// A publish that waits for the window's end, and what it counts as until then: what it brought is kept.
     struct Pending {
         SessionNumber from;
         std::uint64_t request_id = 0;
@@ -660,8 +673,9 @@ class Registry {
     void serve_take(Waiter& waiter, Outbox& out);
     void offer_again(Session& producer, std::uint64_t request_id, Publication publication, Outbox& out);
     static std::uint64_t displaced_below(const Name& name) noexcept;
-    [[nodiscard]] std::uint64_t retired_below(const std::string& name) const;
-    void note_retired_below(const std::string& name, std::uint64_t version);
+    [[nodiscard]] std::uint64_t retired_below(const std::string& name, std::uint32_t uid) const;
+    void note_retired_below(const std::string& name, std::uint32_t uid, std::uint64_t version);
+    [[nodiscard]] hurray::Result<void> check_version_of_before(const wire::CapsuleId& id, std::uint64_t version) const;
     [[nodiscard]] bool is_past(std::uint64_t version) const noexcept;
     enum class Claimed : std::uint8_t { Done, Kept, Refused };
     Claimed claim_held(Session& consumer, const wire::CapsuleId& id, std::uint64_t lease, Outbox& out);
@@ -787,9 +801,9 @@ class Registry {
     std::uint64_t last_answer_ = 0;
     ListOf<Waiter, &Waiter::of_window> takes_of_window_;  // in the order in which they came
     /// While the window is open, of names that have lost what could be attached: the version below which this life has retired all or
-    /// would have, and the highest such one of the names that found no room. See displaced_below().
+    /// would have. See displaced_below().
     std::unordered_map<std::string, std::uint64_t, NameHash> retired_below_;
-    std::uint64_t retired_below_of_all_ = 0;
+    std::map<std::uint32_t, KnownNames> known_names_;  // by whose capsules they lost
     /// Of a daemon that keeps what lingers over its death; all of it is empty elsewhere.
     bool keeps_ = false;
     bool has_journal_ = false;  ///< a life before has left one

@@ -273,8 +273,8 @@ void Registry::check_consistency() const {
     HURRAY_CHECK(missing == names_missing_);
     HURRAY_CHECK(keeps_ || (taken_.empty() && left_.empty() && all_stored_ == 0));
 
-    HURRAY_CHECK(is_window_open() ||
-                 (claims_.empty() && answers_.empty() && retired_below_.empty() && takes_of_window_.empty()));
+    HURRAY_CHECK(is_window_open() || (claims_.empty() && answers_.empty() && retired_below_.empty() &&
+                                      known_names_.empty() && takes_of_window_.empty()));
     std::unordered_map<std::uint64_t, std::size_t> awaited;
     for (const auto& [id, claims] : claims_) {
         HURRAY_CHECK(!claims.empty());

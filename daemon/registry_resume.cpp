@@ -14,8 +14,6 @@ using hurray::Errc;
 using hurray::Error;
 using State = wire::Claims::State;
 
-/// Names whose highest version is remembered while the window is open, each by itself. Of those beyond, the highest of all is.
-constexpr std::size_t kMostKnownNames = 65'536;
 /// Claims and capsules that are dealt with at a time when the window has ended: each may set off a packet, so this keeps everybody
 /// else waiting for about half a millisecond.
 constexpr std::size_t kWindowPiece = 256;
@@ -42,28 +40,44 @@ std::uint64_t Registry::displaced_below(const Name& name) noexcept {
     return is_full ? name.live.begin()->version : 0;
 }
 
-/// What is below it was retired by this life, or would have been.
-std::uint64_t Registry::retired_below(const std::string& name) const {
+/// What this user published below it was retired by this life, or would have been.
+std::uint64_t Registry::retired_below(const std::string& name, std::uint32_t uid) const {
     const auto noted = retired_below_.find(name);
+    const auto known_of_user = known_names_.find(uid);
     const auto known = names_.find(name);
     const auto before = names_of_before_.find(name);
-    return std::max({retired_below_of_all_, noted != retired_below_.end() ? noted->second : 0,
+    return std::max({known_of_user != known_names_.end() ? known_of_user->second.rest_below : 0,
+                     noted != retired_below_.end() ? noted->second : 0,
                      before != names_of_before_.end() ? before->second.noted.floor : 0,
                      known != names_.end() && !name.empty() ? displaced_below(known->second) : 0});
 }
 
-void Registry::note_retired_below(const std::string& name, std::uint64_t version) {
+/// `uid` has published what is retired.
+void Registry::note_retired_below(const std::string& name, std::uint32_t uid, std::uint64_t version) {
     if (!is_window_open() || name.empty() || version == 0) {
         return;
     }
-    const auto known = retired_below_.find(name);
-    if (known != retired_below_.end()) {
+    if (const auto known = retired_below_.find(name); known != retired_below_.end()) {
         known->second = std::max(known->second, version);
-    } else if (retired_below_.size() < kMostKnownNames) {
+    } else if (KnownNames& of_user = known_names_[uid]; of_user.names < kMostKnownNames) {
         retired_below_.emplace(name, version);
+        ++of_user.names;
     } else {
-        retired_below_of_all_ = std::max(retired_below_of_all_, version);
+        of_user.rest_below = std::max(of_user.rest_below, version);
     }
+}
+
+/// Whether a life before can have given it out: with a journal it is known up to where they did, and without one they began at the clock.
+/// What is left of this one (see answer_left) has its version from here.
+hurray::Result<void> Registry::check_version_of_before(const wire::CapsuleId& id, std::uint64_t version) const {
+    const std::uint64_t ahead = has_journal_ ? 0 : kMostAhead;
+    if (version < first_version_ || version - first_version_ < ahead || left_.contains(id)) {
+        return {};
+    }
+    return hurray::fail_field(Errc::InvalidArgument, "publish.version",
+                              "version " + std::to_string(version) +
+                                  " was given out by no life before: this one began at " +
+                                  std::to_string(first_version_));
 }
 
 // ---- Capsules that are offered again --------------------------------------------------------------------------------
@@ -89,6 +103,10 @@ void Registry::offer_again(Session& producer, std::uint64_t request_id, Publicat
     if (!is_window_open()) {
         refuse(refusal(Errc::Closed, "publish.version",
                        "the resume window is over, so no capsule of a former life is taken any more"));
+        return;
+    }
+    if (auto checked = check_version_of_before(id, offer.version); !checked) {
+        refuse(std::move(checked.error()));
         return;
     }
     if (auto checked = check_name_of_before(producer, offer.name, offer.version); !checked) {
@@ -129,7 +147,7 @@ void Registry::offer_again(Session& producer, std::uint64_t request_id, Publicat
     const wire::LeaseId said_taken_by = offer.taken_by;
     const wire::LeaseId taken_by = taken != taken_.end() && offer.once ? taken->second.lease : said_taken_by;
     const bool is_retired = offer.retired || (has_journal_ && offer.linger_ms) || taken_by.lease != 0 ||
-                            (!offer.once && offer.version < retired_below(offer.name));
+                            (!offer.once && offer.version < retired_below(offer.name, id.uid));
     if (auto admitted = is_retired ? hurray::Result<void>() : admit_store(producer, publication); !admitted) {
         refuse(std::move(admitted.error()));
         return;
@@ -161,7 +179,7 @@ void Registry::offer_again(Session& producer, std::uint64_t request_id, Publicat
     } else {
         capsule.retired = true;
         if (!capsule.once && capsule.retain == 1) {
-            note_retired_below(capsule.name->first, version);
+            note_retired_below(capsule.name->first, id.uid, version);
         }
         note_name(capsule, out);
     }
@@ -397,7 +415,7 @@ void Registry::close_window(Outbox& out) {
     window_end_ms_.reset();
     window_rest_ = true;
     retired_below_ = {};
-    retired_below_of_all_ = 0;
+    known_names_.clear();
     continue_window_close(out);
 }
 

@@ -423,6 +423,17 @@ TEST_F(StoreTest, VersionsGoOnAboveTheJournalsEvenIfTheClockWentBack) {  // jour
     EXPECT_EQ(plain(next, 1, 9, "a"), Words{"2:PublishReply=1005#1"});
 }
 
+TEST_F(StoreTest, WhatTheJournalsLivesHaveNotGivenOutIsNotOffered) {  // journal_first
+    const auto p = come(kAlice, 100);
+    plain(p, 1, 1, "a");
+    plain(p, 2, 2, "b");
+    die();
+    const auto next = resume(kAlice, 100);
+    EXPECT_EQ(offer(next, 3, 2, "b", 1002), Words{"2:" + error(Errc::InvalidArgument) + "#3"});
+    EXPECT_EQ(offer(next, 4, 2, "b", 1001), Words{"2:PublishReply=1001#4"});
+    EXPECT_EQ(plain(next, 5, 3, "c"), Words{"2:PublishReply=1002#5"});
+}
+
 TEST_F(StoreTest, OfTwoThatDisplaceEachOtherTheOlderIsRemoved) {  // new_before_old, killed in between
     const auto p = come(kAlice);
     lingering(p, 1, 1, "a");
