@@ -549,6 +549,7 @@ class Registry {
         std::unordered_map<std::uint64_t, Lease*>
             grants;  ///< takes that are neither confirmed nor cancelled, by request
         std::unordered_map<std::uint64_t, Waiter> waiting;  ///< by request
+        std::size_t pending = 0;                            ///< publishes that wait
         ListOf<Waiter, &Waiter::in_session> waiting_order;
         std::unordered_set<std::uint64_t> waiting_leases;
         std::map<std::uint64_t, Watch> watches;
@@ -562,7 +563,7 @@ class Registry {
         std::uint64_t told_lost = 0;      ///< version of the capsule whose loss it was told last
         Hook in_user;                     ///< while it does not end
         std::uint64_t capsules_size = 0;  ///< with those in its groups
-        std::uint64_t bytes = 0;          ///< of the segments that it can mention, and reserved
+        std::uint64_t bytes = 0;          ///< of the segments that it can mention, reserved, and brought by what waits
         std::uint64_t kept_bytes = 0;     ///< what is kept for it here: of its user's, as much as goes with it
         std::uint64_t own_bytes = 0;      ///< of that, what the session itself is
         std::uint64_t queued_bytes = 0;
@@ -599,6 +600,9 @@ class Registry {
         SessionNumber from;
         std::uint64_t request_id = 0;
         Publication publication;
+        std::uint64_t descriptors = 0;
+        std::uint64_t bytes = 0;
+        std::uint64_t cost = 0;
     };
 
     using WaiterList = ListOf<Waiter, &Waiter::in_target>;
@@ -637,7 +641,9 @@ class Registry {
     void note_back(const std::string& name);
     void answer_left(Session& producer, std::uint64_t request_id, Publication publication, Outbox& out);
     void wait_for_window(Session& producer, std::uint64_t request_id, Publication publication, Outbox& out);
-    void drop_pending(const Session& producer, Outbox& out);
+    void drop_pending(Session& producer, Outbox& out);
+    void count_pending(Session& producer, const Pending& pending);
+    void discount_pending(Session& producer, const Pending& pending);
     [[nodiscard]] std::uint64_t window_may_end_ms() const noexcept;
     bool continue_store_window_close(std::size_t& budget, Outbox& out);
     void leave_lingering(Capsule& capsule, std::uint64_t now_ms, Outbox& out);
@@ -735,6 +741,7 @@ class Registry {
     [[nodiscard]] static std::uint64_t cost_of(const Capsule& capsule) noexcept;
     [[nodiscard]] static std::uint64_t cost_of_capsule(std::string_view descriptor, std::size_t segments,
                                                        std::size_t placements, bool once, bool lingers) noexcept;
+    [[nodiscard]] static std::uint64_t cost_of(const Pending& pending) noexcept;
     [[nodiscard]] static std::uint64_t cost_of(const wire::Attach& attach) noexcept;
     [[nodiscard]] static std::uint64_t cost_of(const wire::Watched& kept_back) noexcept;
     [[nodiscard]] static std::uint64_t cost_of_name(const std::string& name) noexcept;

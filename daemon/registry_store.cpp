@@ -5,6 +5,7 @@
 
 #include "daemon/registry.hpp"
 #include "libhurray/base/check.hpp"
+#include "libhurray/base/checked_math.hpp"
 
 // What is kept over the daemon's death, where there is a place to keep it: the journal and the descriptor store. Here is said what is to
 // be kept, and what is known at the start; how it is kept is daemon/store/'s. Each function that follows a rule of the protocol's chapter
@@ -384,23 +385,67 @@ hurray::Result<void> Registry::check_name_of_before(const Session& producer, con
         "the name \"" + name + "\" belongs to another user, who may come back until the resume window ends");
 }
 
-/// foreign_waits: keeps a publish for the window's end.
+/// foreign_waits: keeps a publish for the window's end. What it brought counts whether room was reserved for it or not, since that room
+/// may be given back meanwhile.
 void Registry::wait_for_window(Session& producer, std::uint64_t request_id, Publication publication, Outbox& out) {
-    const std::uint32_t uid = producer.identity.uid;
-    if (auto admitted = quotas_.admit(Quota::Waiting, uid, count(uid).waiting); !admitted) {
-        refuse_publish(producer, request_id, publication, std::move(admitted.error()), out);
+    Pending pending{producer.number, request_id, std::move(publication)};
+    const auto& brought = pending.publication.brought;
+    for (std::size_t i = 0; i < brought.size(); ++i) {
+        if (brought[i].number != SegmentNumber{}) {
+            ++pending.descriptors;
+            pending.bytes = hurray::checked_add(pending.bytes, pending.publication.request.segments[i].size)
+                                .value_or(UINT64_MAX);  // more than any file system has; no quota admits it
+        }
+    }
+    pending.cost = cost_of(pending);
+    auto admitted = admit(producer, Quota::Waiting);
+    if (admitted) {
+        admitted = admit(producer, Quota::DaemonBytes, pending.cost);
+    }
+    if (admitted && pending.descriptors != 0) {
+        admitted = admit(producer, Quota::Descriptors, pending.descriptors);
+    }
+    if (admitted && pending.descriptors != 0) {
+        admitted = admit_bytes(producer, pending.bytes, "publish.segments");
+    }
+    if (!admitted) {
+        refuse_publish(producer, request_id, pending.publication, std::move(admitted.error()), out);
         return;
     }
-    ++count(uid).waiting;
-    pending_.push_back({producer.number, request_id, std::move(publication)});
+    count_pending(producer, pending);
+    pending_.push_back(std::move(pending));
 }
 
-void Registry::drop_pending(const Session& producer, Outbox& out) {
+void Registry::count_pending(Session& producer, const Pending& pending) {
+    const std::uint32_t uid = producer.identity.uid;
+    Totals& use = count(uid);
+    ++use.waiting;
+    use.descriptors += pending.descriptors;
+    use.bytes += pending.bytes;
+    all_bytes_ += pending.bytes;
+    ++producer.pending;
+    producer.bytes += pending.bytes;
+    charge(&producer, uid, pending.cost);
+}
+
+void Registry::discount_pending(Session& producer, const Pending& pending) {
+    const std::uint32_t uid = producer.identity.uid;
+    Totals& use = count(uid);
+    --use.waiting;
+    use.descriptors -= pending.descriptors;
+    use.bytes -= pending.bytes;
+    all_bytes_ -= pending.bytes;
+    --producer.pending;
+    producer.bytes -= pending.bytes;
+    discharge(&producer, uid, pending.cost);
+}
+
+void Registry::drop_pending(Session& producer, Outbox& out) {
     std::erase_if(pending_, [&](const Pending& pending) {
         const bool is_its_own = pending.from == producer.number;
         if (is_its_own) {
             drop_brought(pending.publication, out);
-            --count(producer.identity.uid).waiting;
+            discount_pending(producer, pending);
         }
         return is_its_own;
     });
@@ -476,7 +521,7 @@ bool Registry::continue_store_window_close(std::size_t& budget, Outbox& out) {
         }
         Pending next = std::move(pending_.front());
         pending_.pop_front();
-        --count(session(next.from).identity.uid).waiting;
+        discount_pending(session(next.from), next);
         publish(next.from, next.request_id, std::move(next.publication), out);
     }
     return true;

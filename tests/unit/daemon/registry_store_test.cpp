@@ -654,6 +654,34 @@ TEST_F(StoreTest, WhoWaitsToPublishAndLeavesIsForgotten) {
     EXPECT_EQ(kept, Words{"name a ended"});
 }
 
+TEST_F(StoreTest, WhatWaitsToBePublishedCountsAsWhatIsKept) {
+    // What it brought was kept until the window's end and counted for nobody: descriptors and memory that no quota knew of.
+    const auto p = come(kAlice, 100);
+    plain(p, 1, 1, "a");
+    Quotas::Limits limits;
+    limits.descriptors = 3;
+    limits.bytes = 10'000;
+    limits.client_waiting = 2;
+    die(limits);
+    const auto stranger = come(kBob);
+    const std::uint64_t before = daemon().totals().kept_bytes;
+    EXPECT_EQ(plain(stranger, 2, 2, "a"), Words{});
+    EXPECT_EQ(daemon().totals().descriptors, 1U);
+    EXPECT_EQ(daemon().totals().bytes, 4096U);
+    EXPECT_GT(daemon().totals().kept_bytes, before + 400);
+    EXPECT_EQ(plain(stranger, 3, 3, "a"), Words{});
+    EXPECT_EQ(plain(stranger, 4, 4, "a"), Words{"2:" + error(Errc::OverQuota) + "#4"});  // quota.client.waiting
+    const auto other = come(kBob);
+    EXPECT_EQ(plain(other, 5, 5, "a"), Words{"3:" + error(Errc::OverQuota) + "#5"});  // quota.user.bytes
+    EXPECT_EQ(leave(stranger), Words{});
+    EXPECT_EQ(plain(other, 6, 6, "a"), Words{});
+    EXPECT_EQ(expire(now + kWindowEnd), Words{"3:PublishReply=1001#6"});
+    EXPECT_EQ(daemon().totals().descriptors, 1U);
+    EXPECT_EQ(daemon().totals().bytes, 4096U);
+    leave(other);
+    EXPECT_EQ(daemon().totals(), Registry::Totals{});
+}
+
 TEST_F(StoreTest, StagedPublishesUnderAForeignNameOfBeforeAreRefused) {
     const auto p = come(kAlice, 100);
     plain(p, 1, 1, "a");
