@@ -616,9 +616,7 @@ void Registry::end(Capsule& capsule, Outbox& out) {
         out.send(told->number, 0, wire::Ended{capsule.id, is_reusable(capsule)});
     }
     unstore(capsule, out);  // of one that was staged: else it has been retired
-    if (!is_window_open()) {
-        drop_taken(capsule.id, out);
-    }
+    drop_taken(capsule.id, out);
     for (Segment* segment : capsule.content.segments()) {
         --segment->capsules;
         drop_if_unused(*segment, out);

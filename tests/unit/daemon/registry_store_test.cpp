@@ -871,6 +871,23 @@ TEST_F(StoredTakeTest, ConfirmedButStillInTheStoreItIsTakenAndRemoved) {  // jou
     EXPECT_EQ(claim(other, 3, 1, 7, State::Confirmed), (Words{"4:ClaimsRefused(7)", "4:Done#3"}));
 }
 
+TEST_F(StoredTakeTest, WhatIsTakenInTheWindowLeavesNoNoteBehind) {
+    // Each job that came and went in the window left one until its end, and nobody's quota knew of it.
+    die();
+    const auto p = come(kAlice);
+    const auto c = come(kAlice);
+    for (std::uint64_t i = 1; i < 4; ++i) {
+        lingering(p, i, 1, "q", 0, true);
+        answered(1);
+        take_from(c, i, i, "q");
+        confirm(c, 10, i);
+        give_back(c, 11, i);
+        EXPECT_EQ(kept, (Words{"taken 1 dropped", "name q ended"}));
+    }
+    EXPECT_EQ(expire(now + kWindowEnd), Words{});
+    EXPECT_EQ(kept, Words{});
+}
+
 TEST_F(StoredTakeTest, UnconfirmedItIsQueuedAgain) {  // put_back over the death
     const auto p = come(kAlice, 100);
     lingering(p, 1, 1, "q", 0, true);
