@@ -654,7 +654,7 @@ class Registry {
     [[nodiscard]] static hurray::Result<void> check_memory(const Capsule& capsule, const wire::Attach& attach);
     static bool is_reusable(const Capsule& capsule) noexcept;
     Found find(const Session& session, const wire::Attach& attach);
-    static Capsule* find_live(const Session& session, Name& name, const wire::Attach& attach);
+    Capsule* find_live(const Session& session, Names::value_type& name, const wire::Attach& attach);
     [[nodiscard]] hurray::Result<void> check_name(const Session& producer, const std::string& name) const;
     [[nodiscard]] hurray::Result<wire::Access> access_for(const Session& producer, const wire::Publish& publish) const;
     static void drop_brought(const Publication& publication, Outbox& out);
