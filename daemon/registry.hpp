@@ -204,10 +204,11 @@ class Registry {
     [[nodiscard]] std::uint64_t window_left_ms(std::uint64_t now_ms) const noexcept;
     /// Ends the window now; `expire` does it in time. There may be any number of capsules and claims, so what is to be told is
     /// written piece by piece as long as `has_window_rest`: WindowClosed to each producer of a capsule of before, with all its open leases,
-    /// then Ended if it is retired and unused; ProducerLost to whose claims found no capsule; the answers that were due.
+    /// then Ended if it is retired and unused; ProducerLost to whose claims found no capsule; the answers that were due. So is what the
+    /// claims of a capsule set off that has come back, in the window.
     void close_window(Outbox& out);
-    [[nodiscard]] bool has_window_rest() const noexcept { return window_rest_; }
-    void continue_window_close(Outbox& out);
+    [[nodiscard]] bool has_window_rest() const noexcept { return window_rest_ || !returns_.empty(); }
+    void continue_window_rest(Outbox& out);
 
     /// Begins or ends a group. Reply: GroupReply, for the request that ended the session's last group once more if it is
     /// repeated.
@@ -409,6 +410,12 @@ class Registry {
         std::uint64_t answer = 0;  ///< of one that is not Held: which of `answers_` waits for it
     };
     using Claims = std::map<wire::LeaseId, Claim>;
+
+    /// A capsule that has come back, and how far its claims have been dealt with.
+    struct Return {
+        wire::CapsuleId capsule;
+        wire::LeaseId matched_up_to;
+    };
 
     /// A reply that waits until so many releases and confirms were passed on.
     struct Answer {
@@ -692,7 +699,9 @@ class Registry {
     void keep_claim(Session& consumer, const wire::CapsuleId& id, std::uint64_t lease, const Claim& claim, Outbox& out);
     Claims::iterator drop_claim(Claims& claims, Claims::iterator claim);
     bool release_claimed(Session& consumer, std::uint64_t lease, Outbox& out);
-    void match_claims(Capsule& capsule, Outbox& out);
+    void match_claims(const Capsule& capsule, Outbox& out);
+    bool continue_returns(std::size_t& budget, Outbox& out);
+    Claims::iterator match_claim(Claims& claims, Claims::iterator claim, Capsule& capsule, Outbox& out);
     void answer_releases(const Session& consumer, std::uint64_t request_id, std::size_t kept, std::size_t after,
                          Outbox& out);
     void settle(std::uint64_t answer, std::size_t after, Outbox& out);
@@ -804,6 +813,7 @@ class Registry {
     ListOf<Watch, &Watch::owed_end> owed_ends_;
     std::deque<wire::CapsuleId> capsules_of_before_;
     std::unordered_map<wire::CapsuleId, Claims, CapsuleIdHash> claims_;
+    std::deque<Return> returns_;
     std::unordered_map<std::uint64_t, Answer> answers_;
     std::uint64_t last_answer_ = 0;
     ListOf<Waiter, &Waiter::of_window> takes_of_window_;  // in the order in which they came

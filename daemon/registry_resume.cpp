@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "daemon/registry.hpp"
@@ -341,44 +342,73 @@ bool Registry::release_claimed(Session& consumer, std::uint64_t number, Outbox& 
     return true;
 }
 
-/// The claims of a capsule that has come back.
-void Registry::match_claims(Capsule& capsule, Outbox& out) {
-    const auto found = claims_.find(capsule.id);
-    if (found == claims_.end()) {
+/// A capsule has come back, of which there may be any number of claims.
+void Registry::match_claims(const Capsule& capsule, Outbox& out) {
+    if (!claims_.contains(capsule.id)) {
         return;
     }
-    Claims& claims = found->second;
-    for (auto at = claims.begin(); at != claims.end();) {
-        const auto [lease, claim] = *at;
-        if (claim.state == State::Released) {
-            const std::size_t told = out.packets.size();
-            out.send(capsule.producer->number, 0,
-                     wire::LeaseEvent{capsule.id, lease, wire::LeaseEvent::What::Released, capsule.open_leases});
-            at = drop_claim(claims, at);
-            settle(claim.answer, told, out);
+    returns_.push_back({capsule.id, {}});
+    if (returns_.size() == 1) {
+        std::size_t budget = kWindowPiece;
+        continue_returns(budget, out);
+    }
+}
+
+/// True: nothing of it is left to be done.
+bool Registry::continue_returns(std::size_t& budget, Outbox& out) {
+    for (; !returns_.empty(); returns_.pop_front()) {
+        auto& [id, matched_up_to] = returns_.front();
+        const auto known = capsules_.find(id);
+        const auto found = claims_.find(id);
+        if (known == capsules_.end() || found == claims_.end()) {
             continue;
         }
-        Session& consumer = session(claim.session);
-        if (!sees(consumer, capsule)) {
-            ++at;  // for them it is absent
-            continue;
+        Claims& claims = found->second;
+        for (auto at = claims.upper_bound(matched_up_to); at != claims.end(); --budget) {
+            if (budget == 0) {
+                return false;
+            }
+            matched_up_to = at->first;
+            at = match_claim(claims, at, known->second, out);
         }
+        if (claims.empty()) {
+            claims_.erase(found);
+        }
+    }
+    return true;
+}
+
+/// Returns the next one.
+Registry::Claims::iterator Registry::match_claim(Claims& claims, Claims::iterator at, Capsule& capsule, Outbox& out) {
+    const auto [lease, claim] = *at;
+    const std::size_t told = out.packets.size();
+    if (claim.state == State::Released) {
+        const Session* const producer = live_producer(capsule);
+        if (producer == nullptr) {
+            return std::next(at);  // it left again
+        }
+        out.send(producer->number, 0,
+                 wire::LeaseEvent{capsule.id, lease, wire::LeaseEvent::What::Released, capsule.open_leases});
         at = drop_claim(claims, at);
-        const std::size_t told = out.packets.size();
-        const bool is_good = claim.state == State::Confirmed ? confirm_claimed(consumer, lease.lease, capsule, out)
-                                                             : may_hold(capsule, lease);
-        if (!is_good) {
-            out.send(consumer.number, 0, wire::ClaimsRefused{{lease.lease}});
-        } else if (claim.state == State::Held) {
-            open_claimed(consumer, lease.lease, capsule, out);
-        }
-        if (claim.state == State::Confirmed) {
-            settle(claim.answer, told, out);
-        }
+        settle(claim.answer, told, out);
+        return at;
     }
-    if (claims.empty()) {
-        claims_.erase(found);
+    Session& consumer = session(claim.session);
+    if (!sees(consumer, capsule)) {
+        return std::next(at);  // for them it is absent
     }
+    at = drop_claim(claims, at);
+    const bool is_good = claim.state == State::Confirmed ? confirm_claimed(consumer, lease.lease, capsule, out)
+                                                         : may_hold(capsule, lease);
+    if (!is_good) {
+        out.send(consumer.number, 0, wire::ClaimsRefused{{lease.lease}});
+    } else if (claim.state == State::Held) {
+        open_claimed(consumer, lease.lease, capsule, out);
+    }
+    if (claim.state == State::Confirmed) {
+        settle(claim.answer, told, out);
+    }
+    return at;
 }
 
 /// The answer to a request that gave leases back, after the packets from index `after` on: now, or once the `kept` ones of them, whose
@@ -416,14 +446,14 @@ void Registry::close_window(Outbox& out) {
     window_rest_ = true;
     retired_below_ = {};
     known_names_.clear();
-    continue_window_close(out);
+    continue_window_rest(out);
 }
 
-void Registry::continue_window_close(Outbox& out) {
-    if (!window_rest_) {
+void Registry::continue_window_rest(Outbox& out) {
+    std::size_t budget = kWindowPiece;
+    if (!continue_returns(budget, out) || !window_rest_) {
         return;
     }
-    std::size_t budget = kWindowPiece;
     for (; !claims_.empty(); claims_.erase(claims_.begin())) {
         auto& [id, claims] = *claims_.begin();
         for (auto at = claims.begin(); at != claims.end(); --budget) {

@@ -739,7 +739,7 @@ void Server::post_rest() {
         if (!stopped_) {
             registry_.continue_announcements(outbox_);
             registry_.continue_endings(outbox_);
-            registry_.continue_window_close(outbox_);
+            registry_.continue_window_rest(outbox_);
             deliver();
             finish_step();
         }

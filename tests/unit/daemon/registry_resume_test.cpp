@@ -45,7 +45,7 @@ class ResumeTest : public RegistryTest {
         now = kWindowEnd;
         registry.expire(now, out);
         while (registry.has_window_rest()) {
-            registry.continue_window_close(out);
+            registry.continue_window_rest(out);
         }
         return take();
     }
@@ -442,11 +442,37 @@ TEST_F(ResumeTest, ManyClaimsAndCapsulesAreDealtWithInPieces) {
     registry.claim(c, 3, {{{{kAlice, id16(1)}, 400, State::Held}}}, out);
     EXPECT_TRUE(std::holds_alternative<wire::ClaimsRefused>(out.packets.at(0).packet.message));
     while (registry.has_window_rest()) {
-        registry.continue_window_close(out);
+        registry.continue_window_rest(out);
     }
     end(c);
     end(p);
     expect_nothing_held();
+}
+
+TEST_F(ResumeTest, ManyClaimsOfOneCapsuleAreDealtWithInPiecesWhenItIsBack) {
+    // Whoever had claimed it often kept everybody waiting, and flooded its producer, in the one step in which it was offered again.
+    const auto p = resume(kAlice, 100);
+    const auto c = resume(kBob, 101);
+    const auto d = resume(kAlice, 102);
+    for (std::uint64_t lease = 1; lease <= 1000; ++lease) {
+        registry.claim(c, lease, {{{{kAlice, id16(1)}, lease, State::Released}}}, out);
+        registry.claim(d, lease, {{{{kAlice, id16(1)}, lease, State::Held}}}, out);
+    }
+    take();
+    Words all = offer(p, 1, 1, "a", 500);
+    EXPECT_TRUE(registry.has_window_rest());
+    EXPECT_LE(all.size(), 600U);
+    EXPECT_EQ(attach(c, 2000, by_name(2000, "b")), Words{"2:" + error(Errc::NotFound) + "#2000"});
+    release(d, 2001, {999});
+    const auto add = [&](Words words) { all.insert(all.end(), words.begin(), words.end()); };
+    add(close_window());
+    EXPECT_EQ(std::count_if(all.begin(), all.end(), [](const auto& word) { return word.starts_with("1:Released"); }),
+              1001);
+    EXPECT_EQ(std::count_if(all.begin(), all.end(), [](const auto& word) { return word.starts_with("2:Done"); }), 1000);
+    EXPECT_EQ(std::count_if(all.begin(), all.end(), [](const auto& word) { return word.starts_with("3:Producer"); }),
+              0);
+    EXPECT_EQ(registry.totals().leases, 999U);
+    EXPECT_EQ(registry.totals().claims, 0U);
 }
 
 TEST_F(ResumeTest, WhoResumesIsToldTheSnapshotsEndWithTheWindows) {

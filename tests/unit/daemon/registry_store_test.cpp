@@ -124,7 +124,7 @@ class StoreTest : public RegistryTest {
         daemon().expire(now, out);
         Words words = look();
         while (daemon().has_window_rest()) {
-            daemon().continue_window_close(out);
+            daemon().continue_window_rest(out);
             const Words more = look();
             words.insert(words.end(), more.begin(), more.end());
         }
