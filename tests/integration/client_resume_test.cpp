@@ -301,9 +301,16 @@ TEST_F(Resume, PublishingWhileItIsAwayFailsOrWaitsAsAsked) {
         options.timeout = kWatchdog;
         publish(producer.client, "x", 10, 1, options);
     });
+    std::thread patient([&] {  // beyond the end of time: that was in the past, and no time at all
+        PublishOptions longest;
+        longest.timeout = std::chrono::milliseconds::max();
+        EXPECT_EQ(status_of([&] { publish(producer.client, "y", 10, 2, longest); }), HURRAY_OK);
+    });
     daemon().start();
     publishing.join();
+    patient.join();
     EXPECT_EQ(first_of(producer.client.attach("x")), 1U);
+    EXPECT_EQ(first_of(producer.client.attach("y")), 2U);
     EXPECT_THAT(producer.client.status(), testing::HasSubstr("\"state\":\"up\",\"reconnects\":1"));
 }
 
