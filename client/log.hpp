@@ -18,9 +18,9 @@ namespace hurray::client::log {
 
 enum class Level : std::uint8_t {
     Off,
-    Error,    ///< the connection ended, or what came from the daemon was not sound
-    Warning,  ///< a call failed for a reason that the program may not expect
-    Info,     ///< connected, and closed
+    Error,    ///< the connection was lost or ended, or what came from the daemon was not sound
+    Warning,  ///< a call failed, or a capsule was not taken back, for a reason that the program may not expect
+    Info,     ///< connected, back, and closed
     Debug,    ///< where a daemon is looked for, each request and how it was answered, ordinary failures
 };
 

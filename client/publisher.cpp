@@ -14,6 +14,8 @@
 #include "client/deadline.hpp"
 #include "client/event.hpp"
 #include "client/foreign_memory.hpp"
+#include "client/log.hpp"
+#include "libhurray/base/errc_name.hpp"
 #include "libhurray/format/descriptor_reader.hpp"
 #include "libhurray/format/validate.hpp"
 #include "proto/wire/access.hpp"
@@ -641,6 +643,46 @@ void Publisher::on_window_closed(const wire::WindowClosed& event, std::vector<No
     }
 }
 
+/// A capsule that is offered to the daemon of another life.
+class Publisher::Offering {
+  public:
+    Offering(const Capsule& capsule, std::uint64_t epoch) : blocks_(capsule.blocks) {
+        wire::Publish message = capsule.message;
+        message.version = capsule.version;
+        message.retired = capsule.retired;
+        message.taken_by = capsule.taken_by;
+        message.group = 0;
+        for (wire::Segment& segment : message.segments) {
+            segment.carries_fd = true;
+            segment.reservation = 0;
+        }
+        std::transform(blocks_.begin(), blocks_.end(), std::back_inserter(fds_),
+                       [](const auto& block) { return block->segment().fd(); });
+        call.message = std::move(message);
+        call.options.interruptible = false;
+        call.options.epoch = epoch;
+        call.options.fds = fds_;
+        call.options.on_reply = [this, epoch](const wire::PacketMessage& reply, std::vector<UniqueFd>&, bool) {
+            if (std::holds_alternative<wire::PublishReply>(reply)) {
+                for (const auto& block : blocks_) {
+                    block->segment().known_in = epoch;
+                }
+            }
+        };
+    }
+    Offering(const Offering&) = delete;
+    Offering& operator=(const Offering&) = delete;
+    ~Offering() = default;
+
+    [[nodiscard]] const wire::Publish& message() const { return std::get<wire::Publish>(call.message); }
+
+    Connection::Call call;
+
+  private:
+    const Blocks blocks_;
+    std::vector<int> fds_;
+};
+
 Result<void> Publisher::offer_again(Connection& connection, std::vector<Notice>& notices) {
     std::vector<wire::Id16> staged;
     std::vector<std::pair<std::uint64_t, wire::Id16>> offers;  // by version, so that the newest comes last
@@ -663,52 +705,43 @@ Result<void> Publisher::offer_again(Connection& connection, std::vector<Notice>&
     }
     std::sort(offers.begin(), offers.end());
     const std::uint64_t epoch = connection.epoch();
-    for (const auto& [version, id] : offers) {
-        Connection::CallOptions options;
-        options.interruptible = false;
-        options.epoch = epoch;
-        wire::Publish message;
-        Blocks blocks;
-        {
+    for (auto next = offers.cbegin(); next != offers.cend();) {
+        std::deque<Offering> window;
+        std::vector<Connection::Call*> calls;
+        for (; next != offers.cend() && calls.size() < Connection::kMostCalls; ++next) {
             const std::lock_guard lock(mutex_);
-            const auto found = capsules_.find(id);
-            if (found == capsules_.end()) {
-                continue;
+            if (const auto found = capsules_.find(next->second); found != capsules_.end()) {
+                found->second.confirmed.clear();  // by a list that the daemon did not live to finish
+                calls.push_back(&window.emplace_back(found->second, epoch).call);
             }
-            found->second.confirmed.clear();  // of a list that the daemon did not live to finish
-            message = found->second.message;
-            message.retired = found->second.retired;
-            message.taken_by = found->second.taken_by;
-            blocks = found->second.blocks;
         }
-        message.version = version;
-        message.group = 0;
-        std::vector<int> fds;
-        for (const auto& block : blocks) {
-            fds.push_back(block->segment().fd());
-        }
-        options.fds = fds;
-        for (wire::Segment& segment : message.segments) {
-            segment.carries_fd = true;
-            segment.reservation = 0;
-        }
-        options.on_reply = [&blocks, epoch](const wire::PacketMessage& reply, std::vector<UniqueFd>&, bool) {
-            if (std::holds_alternative<wire::PublishReply>(reply)) {
-                for (const auto& block : blocks) {
-                    block->segment().known_in = epoch;
+        while (!window.empty()) {
+            const auto called = connection.call_many(calls, Connection::OnRefusal::GoOn);
+            if (!called) {
+                return fail(called.error());
+            }
+            for (; !window.empty() && window.front().call.result; window.pop_front()) {
+                const Result<Connection::Reply>& reply = *window.front().call.result;
+                if (!reply && (reply.error().code == Errc::ConnectionLost || connection.has_ended())) {
+                    return fail(reply.error());
                 }
+                if (!reply) {
+                    tell_refused(window.front(), reply.error(), notices);
+                }
+                calls.erase(calls.begin());
             }
-        };
-        const auto reply = connection.call(std::move(message), options);
-        if (reply) {
-            continue;
         }
-        if (reply.error().code == Errc::ConnectionLost || connection.has_ended()) {
-            return fail(reply.error());
-        }
-        end_refused(id, notices);
     }
     return {};
+}
+
+void Publisher::tell_refused(const Offering& offering, const Error& why, std::vector<Notice>& notices) {
+    if (log::is_enabled(log::Level::Warning)) {
+        log::write(
+            log::Level::Warning, "offer_refused",
+            {{"version", offering.message().version}, {"status", errc_name(why.code)}, {"message", why.message}});
+    }
+    end_refused(offering.message().capsule, notices);
 }
 
 /// The daemon of this life does not know it, and won't: whoever has it may go on reading.

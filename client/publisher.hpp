@@ -129,6 +129,7 @@ class Publisher {
 
   private:
     class Publishing;
+    class Offering;
     /// What a capsule lies in. Each keeps its memory.
     using Blocks = std::vector<std::shared_ptr<Block>>;
     struct Capsule {
@@ -158,6 +159,7 @@ class Publisher {
     bool lingers(const wire::CapsuleId& capsule);
     static void close(Capsule& capsule, const wire::LeaseId& lease, std::vector<Notice>& notices);
     static void close_all(Capsule& capsule, std::vector<Notice>& notices);
+    void tell_refused(const Offering& offering, const Error& why, std::vector<Notice>& notices);
     void end_refused(const wire::Id16& id, std::vector<Notice>& notices);
     void end_all(bool but_lingering, std::vector<Notice>& notices);
     void end(Capsule&& capsule, bool reusable, std::vector<Notice>& notices);

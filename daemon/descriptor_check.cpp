@@ -15,7 +15,7 @@ using hurray::Errc;
 
 /// The format's own statuses (INVALID_LAYOUT and so on) say what a decoder may say to its caller; to a peer it is all one:
 /// a bad argument, with the rule in the message.
-tl::unexpected<hurray::Error> refuse(const hurray::DescriptorError& fault, std::string_view field) {
+[[gnu::cold]] tl::unexpected<hurray::Error> refuse(const hurray::DescriptorError& fault, std::string_view field) {
     hurray::Error error = hurray::to_error(fault);
     error.code = Errc::InvalidArgument;
     error.field = error.field.empty() ? std::string(field) : std::string(field) + "." + error.field;

@@ -17,7 +17,8 @@ using hurray::Errc;
 using hurray::Error;
 
 /// Says why and asks for the cut.
-tl::unexpected<Error> last_words(const Dispatcher::Peer& peer, std::uint64_t request_id, Error error, Outbox& out) {
+[[gnu::cold]] tl::unexpected<Error> last_words(const Dispatcher::Peer& peer, std::uint64_t request_id, Error error,
+                                               Outbox& out) {
     if (request_id != 0) {
         out.send(peer.number, request_id, error);
     } else {

@@ -101,6 +101,10 @@ std::array<std::uint8_t, 32> sha256_of_id(const hurray::wire::Id16& id) noexcept
 
 }  // namespace
 
+std::uint64_t keyed_hash(std::span<const std::uint64_t> numbers) noexcept {
+    return keyed_hash({reinterpret_cast<const char*>(numbers.data()), numbers.size_bytes()});
+}
+
 std::uint64_t keyed_hash(std::string_view bytes) noexcept {
     static const SipKey key = roll_key();
     SipState state{key.k0 ^ 0x736f6d6570736575ULL, key.k1 ^ 0x646f72616e646f6dULL, key.k0 ^ 0x6c7967656e657261ULL,

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "proto/wire/messages.hpp"
@@ -12,6 +13,9 @@ namespace hurrayd {
 
 /// SipHash-1-3 of `bytes` under this process's key.
 [[nodiscard]] std::uint64_t keyed_hash(std::string_view bytes) noexcept;
+
+/// The same of several numbers, one after the other, each of them 8 bytes long.
+[[nodiscard]] std::uint64_t keyed_hash(std::span<const std::uint64_t> numbers) noexcept;
 
 struct NameHash {
     [[nodiscard]] std::size_t operator()(std::string_view name) const noexcept { return keyed_hash(name); }

@@ -105,6 +105,9 @@ std::string expose(const Metrics& metrics) {
     out.sample(std::uint64_t{1},
                {{"version", kVersion}, {"protocol_version", std::to_string(wire::kProtocolVersionMax)}});
     one("hurray_start_time_seconds", Gauge, "When this hurrayd started, in seconds since 1970.", metrics.start_time);
+    one("hurray_resume_window_seconds", Gauge,
+        "How long clients of the hurrayd before may still bring back what they had, at most; 0: no more.",
+        metrics.window_left);
 
     one("hurray_clients", Gauge, "Clients that have said Hello.", totals.clients);
     one("hurray_connections", Gauge, "Open connections, with those that have not said Hello yet.", metrics.connections);

@@ -42,7 +42,8 @@ struct Metrics {
     std::uint64_t log_lines_dropped = 0;
     std::optional<std::uint64_t> open_descriptors;  ///< empty where the kernel does not tell
     std::uint64_t max_descriptors = 0;
-    double start_time = 0;  ///< seconds since 1970
+    double start_time = 0;   ///< seconds since 1970
+    double window_left = 0;  ///< of the resume window, seconds
 };
 
 /// Writes metrics in Prometheus' text format, version 0.0.4.

@@ -76,20 +76,15 @@ Quotas::Quotas(const Limits& limits) noexcept
 
 std::string_view name_of(Quota quota) noexcept { return kWords[static_cast<std::size_t>(quota)].name; }
 
-hurray::Result<void> Quotas::admit(Quota quota, std::uint32_t uid, std::uint64_t in_use, std::uint64_t more) {
-    // Without a limit the sums still must not wrap.
-    const std::uint64_t most = limit(quota) != 0 ? limit(quota) : UINT64_MAX;
-    if (in_use <= most && more <= most - in_use) {
-        return {};
-    }
+tl::unexpected<hurray::Error> Quotas::refuse(Quota quota, std::uint32_t uid, std::uint64_t in_use, std::uint64_t more) {
     ++refused_[index(quota)];
     const Words& words = kWords[index(quota)];
     std::string message = has(words.whose, uid) + std::to_string(in_use) + " " + std::string(words.things);
     message += more == 1 ? "; at most " : ", and " + std::to_string(more) + " more are asked for; at most ";
-    message += std::to_string(most) + " are allowed (" + std::string(words.name) + ")";
+    message += std::to_string(most(quota)) + " are allowed (" + std::string(words.name) + ")";
     hurray::Error error{hurray::Errc::OverQuota, std::move(message)};
     error.limit_name = words.name;
-    error.limit = most;
+    error.limit = most(quota);
     error.in_use = in_use;
     error.value = more;
     return hurray::fail(std::move(error));

@@ -66,7 +66,10 @@ class Quotas {
     /// Whether there may be `more` where there is `in_use`: of what user `uid` has, one of his clients, or all. Fails: OverQuota, naming
     /// quota, limit and use.
     [[nodiscard]] hurray::Result<void> admit(Quota quota, std::uint32_t uid, std::uint64_t in_use,
-                                             std::uint64_t more = 1);
+                                             std::uint64_t more = 1) {
+        const std::uint64_t most = this->most(quota);
+        return in_use <= most && more <= most - in_use ? hurray::Result<void>() : refuse(quota, uid, in_use, more);
+    }
 
     /// 0: none.
     [[nodiscard]] std::uint64_t limit(Quota quota) const noexcept { return limits_[index(quota)]; }
@@ -74,6 +77,12 @@ class Quotas {
     [[nodiscard]] std::uint64_t refused(Quota quota) const noexcept { return refused_[index(quota)]; }
 
   private:
+    /// Without a limit the sums still must not wrap.
+    [[nodiscard]] std::uint64_t most(Quota quota) const noexcept {
+        return limit(quota) != 0 ? limit(quota) : UINT64_MAX;
+    }
+    [[gnu::cold]] tl::unexpected<hurray::Error> refuse(Quota quota, std::uint32_t uid, std::uint64_t in_use,
+                                                       std::uint64_t more);
     static constexpr std::size_t index(Quota quota) noexcept { return static_cast<std::size_t>(quota); }
 
     std::array<std::uint64_t, kQuotas> limits_;

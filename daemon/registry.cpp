@@ -6,6 +6,8 @@
 #include <iterator>
 #include <utility>
 
+#include <boost/container/small_vector.hpp>
+
 #include "libhurray/base/check.hpp"
 #include "libhurray/base/checked_math.hpp"
 #include "proto/wire/access.hpp"
@@ -36,7 +38,7 @@ constexpr std::size_t kAnnouncementPiece = 256;
 /// Users that fit a StatusReply beside what is being written and who holds most (24,000 bytes): 15 uses of up to 36 bytes each.
 constexpr std::size_t kStatusUsers = 75;
 
-Error refusal(Errc code, std::string field, std::string message) {
+[[gnu::cold]] Error refusal(Errc code, std::string field, std::string message) {
     return {code, std::move(message), std::move(field)};
 }
 
@@ -367,30 +369,26 @@ void Registry::refuse_publish(const Session& producer, std::uint64_t request_id,
 
 /// Tells a publish from another one. Of all that it says, but for who took what it offers again: that may have changed since.
 std::uint64_t Registry::digest_of(const wire::Publish& publish) {
-    std::string said;
-    const auto number = [&](std::uint64_t value) { said.append(reinterpret_cast<const char*>(&value), sizeof value); };
-    number(publish.name.size());
-    said += publish.name;
-    number(publish.descriptor.size());
-    said += publish.descriptor;
-    number(publish.segments.size());
+    boost::container::small_vector<std::uint64_t, 32> said = {
+        keyed_hash(publish.name),
+        keyed_hash(publish.descriptor),
+        publish.access ? std::uint64_t{publish.access->gid} << 32U | publish.access->mode : UINT64_MAX,
+        publish.group,
+        publish.version,
+        publish.retain,
+        (publish.once ? 1U : 0U) | (publish.retired ? 2U : 0U) | (publish.linger_ms ? 4U : 0U),
+        publish.linger_ms.value_or(0),
+        publish.segments.size()};
     for (const wire::Segment& segment : publish.segments) {
-        number(segment.number);
-        number(static_cast<std::uint64_t>(segment.memory) << 1U | (segment.carries_fd ? 1U : 0U));
-        number(segment.size);
-        number(segment.reservation);
+        said.insert(said.end(),
+                    {segment.number,
+                     std::uint64_t{static_cast<std::uint32_t>(segment.memory)} << 1U | (segment.carries_fd ? 1U : 0U),
+                     segment.size, segment.reservation});
     }
     for (const wire::Placement& placement : publish.placements) {
-        number(placement.segment);
-        number(placement.offset);
+        said.insert(said.end(), {placement.segment, placement.offset});
     }
-    number(publish.access ? std::uint64_t{publish.access->gid} << 32U | publish.access->mode : UINT64_MAX);
-    number(publish.group);
-    number(publish.version);
-    number(publish.retain);
-    number((publish.once ? 1U : 0U) | (publish.retired ? 2U : 0U) | (publish.linger_ms ? 4U : 0U));
-    number(publish.linger_ms.value_or(0));
-    return keyed_hash(said);
+    return keyed_hash(std::span<const std::uint64_t>(said.data(), said.size()));
 }
 
 /// Whether it is what made `capsule`, said once more by the same session.

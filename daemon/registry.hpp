@@ -665,8 +665,8 @@ class Registry {
     [[nodiscard]] hurray::Result<void> check_name(const Session& producer, const std::string& name) const;
     [[nodiscard]] hurray::Result<wire::Access> access_for(const Session& producer, const wire::Publish& publish) const;
     static void drop_brought(const Publication& publication, Outbox& out);
-    static void refuse_publish(const Session& producer, std::uint64_t request_id, const Publication& publication,
-                               hurray::Error error, Outbox& out);
+    [[gnu::cold]] static void refuse_publish(const Session& producer, std::uint64_t request_id,
+                                             const Publication& publication, hurray::Error error, Outbox& out);
     static std::uint64_t digest_of(const wire::Publish& publish);
     static bool is_repeated(const Session& producer, const wire::Publish& publish, const Capsule& capsule);
     Capsule& add(Session& producer, const Publication& publication, const wire::Access& access, Outbox& out);
@@ -737,6 +737,7 @@ class Registry {
     [[nodiscard]] std::vector<wire::Holder> holders(std::uint32_t uid, Quota quota,
                                                     const Session* asker = nullptr) const;
     [[nodiscard]] hurray::Result<void> admit(const Session& session, Quota quota, std::uint64_t more = 1);
+    [[gnu::cold]] void name_holders(hurray::Error& refusal, std::uint32_t uid, Quota quota) const;
     [[nodiscard]] hurray::Result<void> admit_bytes(const Session& session, std::uint64_t more, std::string field);
     [[nodiscard]] hurray::Result<void> admit_capsule(const Session& producer, const wire::Publish& publish);
     [[nodiscard]] hurray::Result<void> admit_lease(const Session& consumer, bool once);

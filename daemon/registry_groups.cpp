@@ -14,7 +14,7 @@ namespace {
 using hurray::Errc;
 using hurray::Error;
 
-tl::unexpected<Error> no_such_group(std::string field, std::uint64_t number) {
+[[gnu::cold]] tl::unexpected<Error> no_such_group(std::string field, std::uint64_t number) {
     return hurray::fail_field(Errc::NotFound, std::move(field),
                               "this session has no open group " + std::to_string(number));
 }

@@ -22,8 +22,8 @@ std::string segment_path(std::size_t index, const char* part) {
 }
 
 /// "segment number 7 is ...", to blame on a part of the segment with that index in its message.
-tl::unexpected<Error> refuse_segment(Errc code, std::size_t index, const char* part, const wire::Segment& segment,
-                                     const std::string& what) {
+[[gnu::cold]] tl::unexpected<Error> refuse_segment(Errc code, std::size_t index, const char* part,
+                                                   const wire::Segment& segment, const std::string& what) {
     return hurray::fail_field(code, segment_path(index, part),
                               "segment number " + std::to_string(segment.number) + " " + what);
 }

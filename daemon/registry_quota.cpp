@@ -159,20 +159,24 @@ hurray::Result<void> Registry::admit(const Session& session, Quota quota, std::u
         admitted = quotas_.admit(Quota::AllBytes, uid, all_bytes_, more);
     }
     if (!admitted) {
-        const char* before = "; of user ";
-        for (const wire::Holder& holder : holders(uid, quota)) {
-            std::string& message = admitted.error().message;
-            if (before[0] == ';') {
-                message += before + std::to_string(uid) + " the most has ";
-            } else {
-                message += before;
-            }
-            message += holder.client_name.empty() ? "a client" : "\"" + holder.client_name + "\"";
-            message += " (pid " + std::to_string(holder.pid) + "): " + std::to_string(holder.used);
-            before = ", then ";
-        }
+        name_holders(admitted.error(), uid, quota);
     }
     return admitted;
+}
+
+void Registry::name_holders(hurray::Error& refusal, std::uint32_t uid, Quota quota) const {
+    const char* before = "; of user ";
+    for (const wire::Holder& holder : holders(uid, quota)) {
+        std::string& message = refusal.message;
+        if (before[0] == ';') {
+            message += before + std::to_string(uid) + " the most has ";
+        } else {
+            message += before;
+        }
+        message += holder.client_name.empty() ? "a client" : "\"" + holder.client_name + "\"";
+        message += " (pid " + std::to_string(holder.pid) + "): " + std::to_string(holder.used);
+        before = ", then ";
+    }
 }
 
 hurray::Result<void> Registry::admit_bytes(const Session& session, std::uint64_t more, std::string field) {

@@ -19,7 +19,7 @@ using State = wire::Claims::State;
 /// else waiting for about half a millisecond.
 constexpr std::size_t kWindowPiece = 256;
 
-Error refusal(Errc code, std::string field, std::string message) {
+[[gnu::cold]] Error refusal(Errc code, std::string field, std::string message) {
     return {code, std::move(message), std::move(field)};
 }
 

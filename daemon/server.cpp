@@ -334,7 +334,8 @@ Metrics Server::metrics() const {
             .log_lines_dropped = log::dropped(),
             .open_descriptors = count_open_descriptors(),
             .max_descriptors = max_open_descriptors(),
-            .start_time = start_time_};
+            .start_time = start_time_,
+            .window_left = static_cast<double>(registry_.window_left_ms(steady_ms())) * 1e-3};
 }
 
 // ---- Coming in ------------------------------------------------------------------------------------------------------

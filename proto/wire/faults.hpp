@@ -10,7 +10,7 @@
 
 #include "libhurray/base/result.hpp"
 
-/// What the codec says of a field that breaks its rule. For the codec's own files.
+/// What the codec says of a field that breaks its rule. For the codec's own files. Cold, as in libhurray/base/result.hpp.
 namespace hurray::wire {
 
 /// Where a field is, as text only once there is an error to report: "publish.segments", 3, ".size".
@@ -35,20 +35,20 @@ struct Path {
     }
 };
 
-inline tl::unexpected<Error> invalid(const Path& path, std::string message) {
+[[gnu::cold]] inline tl::unexpected<Error> invalid(const Path& path, std::string message) {
     return fail_field(Errc::InvalidArgument, path.text(), std::move(message));
 }
 
-inline tl::unexpected<Error> not_yet(const Path& path) {
+[[gnu::cold]] inline tl::unexpected<Error> not_yet(const Path& path) {
     std::string field = path.text();
     std::string message = field + " is not supported yet";
     return fail_field(Errc::Unsupported, std::move(field), std::move(message));
 }
 
 /// "the name has 300 bytes; at most 255 are allowed".
-inline tl::unexpected<Error> over_limit(const Path& path, std::string_view limit_name, std::uint64_t limit,
-                                        std::uint64_t value, std::string_view thing, std::string_view unit,
-                                        std::string_view hint = {}) {
+[[gnu::cold]] inline tl::unexpected<Error> over_limit(const Path& path, std::string_view limit_name,
+                                                      std::uint64_t limit, std::uint64_t value, std::string_view thing,
+                                                      std::string_view unit, std::string_view hint = {}) {
     std::string message(thing);
     message += " has " + std::to_string(value) + ' ';
     message += unit;
@@ -64,7 +64,7 @@ inline tl::unexpected<Error> over_limit(const Path& path, std::string_view limit
 
 /// Passes a failure on as the failure of another type of result.
 template <class T>
-tl::unexpected<Error> pass_on(Result<T>& failed) {
+[[gnu::cold]] tl::unexpected<Error> pass_on(Result<T>& failed) {
     return tl::unexpected<Error>(std::move(failed.error()));
 }
 

@@ -40,7 +40,7 @@ constexpr SealRule kImmutable{F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEA
 /// What fstatfs says of a dma-buf: "DMAB".
 constexpr auto kDmabufMagic = 0x444d4142;
 
-tl::unexpected<Error> refuse(std::string_view field, std::string message) {
+[[gnu::cold]] tl::unexpected<Error> refuse(std::string_view field, std::string message) {
     return fail_field(Errc::InvalidArgument, std::string(field), std::move(message));
 }
 
@@ -115,7 +115,7 @@ std::string kind_without_seals(int fd) {
     return "something else";
 }
 
-tl::unexpected<Error> refuse_os(const Path& field, int os_error, std::string message) {
+[[gnu::cold]] tl::unexpected<Error> refuse_os(const Path& field, int os_error, std::string message) {
     return fail(Error{
         .code = Errc::InvalidArgument, .message = std::move(message), .field = field.text(), .os_error = os_error});
 }
@@ -134,7 +134,7 @@ bool is_dmabuf(int fd) {
     return names_exporter && ::fstatfs(fd, &system) == 0 && system.f_type == kDmabufMagic;
 }
 
-tl::unexpected<Error> without_seals(int fd, int os_error, const Path& field) {
+[[gnu::cold]] tl::unexpected<Error> without_seals(int fd, int os_error, const Path& field) {
     if (os_error == EINVAL) {
         return refuse_os(field, os_error, "the descriptor is not a memfd but " + kind_without_seals(fd));
     }
@@ -145,12 +145,13 @@ tl::unexpected<Error> without_seals(int fd, int os_error, const Path& field) {
     return refuse_os(field, os_error, std::string("reading the seals: ") + std::strerror(os_error));
 }
 
-tl::unexpected<Error> never_sealed(const Path& field) {
+[[gnu::cold]] tl::unexpected<Error> never_sealed(const Path& field) {
     return refuse(field.text(),
                   "the descriptor can't have seals: a file in tmpfs, or a memfd made without MFD_ALLOW_SEALING");
 }
 
-tl::unexpected<Error> wrong_size(const Path& field, const char* what, std::uint64_t size, std::uint64_t said) {
+[[gnu::cold]] tl::unexpected<Error> wrong_size(const Path& field, const char* what, std::uint64_t size,
+                                               std::uint64_t said) {
     return refuse(field.with_tail(".size").text(), std::string("the ") + what + " has " + std::to_string(size) +
                                                        " bytes, the message says " + std::to_string(said));
 }

@@ -61,9 +61,11 @@ TEST(Metrics, AreAllThereFromTheStart) {
                                                       .traffic = traffic,
                                                       .open_descriptors = {},
                                                       .max_descriptors = 64,
-                                                      .start_time = 1.25}));
+                                                      .start_time = 1.25,
+                                                      .window_left = 0.5}));
     EXPECT_EQ(samples.at("hurray_build_info{version=\"" HURRAY_VERSION "\",protocol_version=\"1\"}"), 1);
     EXPECT_EQ(samples.at("hurray_start_time_seconds"), 1.25);
+    EXPECT_EQ(samples.at("hurray_resume_window_seconds"), 0.5);
     EXPECT_EQ(samples.at("hurray_max_descriptors"), 64);
     EXPECT_EQ(samples.at("hurray_leases_ended_total{how=\"lost\"}"), 0);
     EXPECT_EQ(samples.at("hurray_errors_total{status=\"HURRAY_ERR_OVER_QUOTA\"}"), 0);
