@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "client/deadline.hpp"
 #include "libhurray/format/descriptor_reader.hpp"
 #include "libhurray/format/validate.hpp"
 #include "proto/wire/names.hpp"
@@ -222,14 +223,6 @@ std::chrono::milliseconds since(Clock::time_point begin) {
     return std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin);
 }
 
-Deadline deadline_of(Clock::time_point begin, const AttachTerms& terms) {
-    constexpr std::uint64_t kForEverMs = 1ULL << 40;  // as good as, and adding it to a time does not overflow
-    if (!terms.timeout_ms || *terms.timeout_ms > kForEverMs) {
-        return std::nullopt;
-    }
-    return begin + std::chrono::milliseconds(*terms.timeout_ms);
-}
-
 /// Waits for a grant since `begin`, and maps it.
 Result<Attachment> attach_since(Clock::time_point begin, const std::shared_ptr<Session>& session,
                                 const AttachTerms& terms) {
@@ -247,7 +240,7 @@ Result<Attachment> attach_since(Clock::time_point begin, const std::shared_ptr<S
         if (!attaching.is_to_be_asked_again()) {
             return attaching.finish();
         }
-        if (auto back = connection.wait_up(deadline_of(begin, terms)); !back) {
+        if (auto back = connection.wait_up(deadline_after(begin, terms.timeout_ms)); !back) {
             return fail(std::move(back.error()));
         }
     }
@@ -351,7 +344,8 @@ ManyResult<std::vector<Attachment>> attach_many(const std::shared_ptr<Session>& 
                 break;
             }
             if (attaching[i].is_to_be_asked_again()) {  // likewise, when the daemon is back
-                if (auto back = session->connection().wait_up(deadline_of(begin, terms[first + i])); !back) {
+                if (auto back = session->connection().wait_up(deadline_after(begin, terms[first + i].timeout_ms));
+                    !back) {
                     return fail_at(first + i, std::move(back.error()));
                 }
                 break;

@@ -11,6 +11,7 @@
 
 #include <sys/random.h>
 
+#include "client/deadline.hpp"
 #include "client/event.hpp"
 #include "client/foreign_memory.hpp"
 #include "client/log.hpp"
@@ -284,8 +285,8 @@ void Publisher::Publishing::insist() {
         was_sent_before_ = was_sent_before_ || call_.was_sent;
         // What was sent may have been published, so it is sent again however long that takes.
         Deadline deadline;
-        if (!was_sent_before_ && terms_.timeout_ms) {
-            deadline = begin_ + std::chrono::milliseconds(*terms_.timeout_ms);
+        if (!was_sent_before_) {
+            deadline = deadline_after(begin_, terms_.timeout_ms);
         }
         if (auto back = connection_.wait_up(deadline); !back) {
             call_.result = fail(std::move(back.error()));
@@ -710,6 +711,7 @@ Result<void> Publisher::offer_again(Connection& connection, std::vector<Notice>&
         for (; next != offers.cend() && calls.size() < Connection::kMostCalls; ++next) {
             const std::lock_guard lock(mutex_);
             if (const auto found = capsules_.find(next->second); found != capsules_.end()) {
+                found->second.confirmed.clear();  // by a list that the daemon did not live to finish
                 calls.push_back(&window.emplace_back(found->second, epoch).call);
             }
         }

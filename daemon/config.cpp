@@ -254,7 +254,7 @@ constexpr auto kKeys = std::to_array<Key>({
     {"quota.user.names", "1000000", "count", "most names that a user was the first to publish under", "1 to 1000000000",
      set_quota<&Limits::names>},
     {"quota.user.leases", "1000000", "count", "most leases of a user", "1 to 1000000000", set_quota<&Limits::leases>},
-    {"quota.user.waiting", "1024", "count", "most attaches of a user that wait", "1 to 1000000000",
+    {"quota.user.waiting", "1024", "count", "most attaches and publishes of a user that wait", "1 to 1000000000",
      set_quota<&Limits::waiting>},
     {"quota.user.watches", "4096", "count", "most watches of a user", "1 to 1000000000", set_quota<&Limits::watches>},
     {"quota.user.reservations", "16384", "count", "most segments of a user that are reserved and not published yet",

@@ -121,7 +121,9 @@ std::string expose(const Metrics& metrics) {
         totals.reserved);
     one("hurray_reservations", Gauge, "Segments that are reserved and not published yet.", totals.reservations);
     one("hurray_leases", Gauge, "Leases that are open.", totals.leases);
-    one("hurray_waiting_attaches", Gauge, "Attaches that wait for a capsule to come.", totals.waiting);
+    one("hurray_waiting_attaches", Gauge,
+        "Attaches that wait for a capsule to come, and publishes that wait for the resume window to end.",
+        totals.waiting);
     one("hurray_watches", Gauge, "Watches of names.", totals.watches);
     one("hurray_stored_descriptors", Gauge, "File descriptors in the service manager's store, of what lingers.",
         totals.stored);

@@ -594,7 +594,7 @@ void Registry::add_live(Capsule& capsule) {
 
 void Registry::remove_live(Capsule& capsule) {
     Name& name = capsule.name->second;
-    note_retired_below(capsule.name->first, displaced_below(name));
+    note_retired_below(capsule.name->first, capsule.id.uid, displaced_below(name));
     name.live.erase(name.live.iterator_to(capsule));
     --name.live_size;
     if (capsule.once) {
@@ -614,9 +614,7 @@ void Registry::end(Capsule& capsule, Outbox& out) {
         out.send(told->number, 0, wire::Ended{capsule.id, is_reusable(capsule)});
     }
     unstore(capsule, out);  // of one that was staged: else it has been retired
-    if (!is_window_open()) {
-        drop_taken(capsule.id, out);
-    }
+    drop_taken(capsule.id, out);
     for (Segment* segment : capsule.content.segments()) {
         --segment->capsules;
         drop_if_unused(*segment, out);
@@ -667,9 +665,10 @@ bool Registry::satisfies(const Capsule& capsule, const wire::Attach& attach) noe
     return false;
 }
 
-/// What `name` has for an attach, as far as `viewer` sees it: the version asked for, the first that is newer, or the newest; of a queue
+/// What a name has for an attach, as far as `viewer` sees it: the version asked for, the first that is newer, or the newest; of a queue
 /// the oldest.
-Registry::Capsule* Registry::find_live(const Session& viewer, Name& name, const wire::Attach& attach) {
+Registry::Capsule* Registry::find_live(const Session& viewer, Names::value_type& entry, const wire::Attach& attach) {
+    Name& name = entry.second;
     const auto first_good = [&](auto at, auto end) -> Capsule* {
         for (; at != end; ++at) {
             if (auto& capsule = static_cast<Capsule&>(*at); is_attachable(capsule) && sees(viewer, capsule)) {
@@ -683,7 +682,21 @@ Registry::Capsule* Registry::find_live(const Session& viewer, Name& name, const 
         return version != name.live.end() ? first_good(version, std::next(version)) : nullptr;
     }
     if (name.once) {
-        return first_good(name.live.begin(), name.live.end());
+        if (name.live.empty()) {
+            return nullptr;
+        }
+        if (Capsule* const oldest = first_good(name.live.begin(), std::next(name.live.begin()))) {
+            return oldest;
+        }
+        // Any number may be before the viewer's that he may not see. What he may is apart, so it neither takes nor tells how many.
+        auto view = shelves_.view(viewer.identity, {entry.first, 0});
+        for (const Capsule* each = view.next(); each != nullptr && each->name->first == entry.first;
+             each = view.next()) {
+            if (is_attachable(*each) && sees(viewer, *each)) {
+                return &capsules_.at(each->id);
+            }
+        }
+        return nullptr;
     }
     if (attach.which == wire::Which::NewerThan) {
         const std::uint64_t seen = std::max(attach.version, attach.last_seen == 0 ? 0 : attach.last_seen - 1);
@@ -702,7 +715,7 @@ Registry::Found Registry::find(const Session& viewer, const wire::Attach& attach
             candidate = &known->second;
         }
     } else if (const auto known = names_.find(std::get<std::string>(attach.what)); known != names_.end()) {
-        candidate = find_live(viewer, known->second, attach);
+        candidate = find_live(viewer, *known, attach);
     }
     if (candidate != nullptr) {
         if (candidate->once != attach.take) {

@@ -133,6 +133,12 @@ class Registry {
     /// after its start at the earliest: clients that wait for the daemon look for it every second.
     void recover(Recovery before, std::uint64_t now_ms, Outbox& out);
     static constexpr std::uint64_t kLeastWindowMs = 2000;
+    /// How far above the version that this life began with the lives before may have come: on a clock in nanoseconds that was put back, a
+    /// year and some weeks. Of one that has left a journal it is known.
+    static constexpr std::uint64_t kMostAhead = std::uint64_t{1} << 55U;
+    /// Names of one user whose highest version is remembered while the window is open, each by itself. Of those beyond, the highest of all
+    /// is: what else that user offers again below it comes in retired.
+    static constexpr std::size_t kMostKnownNames = 65'536;
     /// All notes that say what is known now.
     void write_notes(std::vector<keep::Note>& notes) const;
     /// The answer to the publish of that capsule was sent. Also of one that has ended meanwhile.
@@ -178,6 +184,7 @@ class Registry {
     /// Of one that lingers here without its producer: it is adopted, whether offered again or published, in the window or not. Reply:
     /// PublishReply; then what its producer has missed (Retired, TAKEN); once the window is over WindowClosed with its open leases.
     /// Fails: Closed         the resume window is over
+    ///        InvalidArgument  no life before can have given out that version
     ///        AlreadyExists  the capsule, or that version of the name, is here already; the name belongs to another user; or as a
     ///                       publish does
     ///        OverQuota
@@ -197,10 +204,11 @@ class Registry {
     [[nodiscard]] std::uint64_t window_left_ms(std::uint64_t now_ms) const noexcept;
     /// Ends the window now; `expire` does it in time. There may be any number of capsules and claims, so what is to be told is
     /// written piece by piece as long as `has_window_rest`: WindowClosed to each producer of a capsule of before, with all its open leases,
-    /// then Ended if it is retired and unused; ProducerLost to whose claims found no capsule; the answers that were due.
+    /// then Ended if it is retired and unused; ProducerLost to whose claims found no capsule; the answers that were due. So is what the
+    /// claims of a capsule set off that has come back, in the window.
     void close_window(Outbox& out);
-    [[nodiscard]] bool has_window_rest() const noexcept { return window_rest_; }
-    void continue_window_close(Outbox& out);
+    [[nodiscard]] bool has_window_rest() const noexcept { return window_rest_ || !returns_.empty(); }
+    void continue_window_rest(Outbox& out);
 
     /// Begins or ends a group. Reply: GroupReply, for the request that ended the session's last group once more if it is
     /// repeated.
@@ -403,6 +411,12 @@ class Registry {
     };
     using Claims = std::map<wire::LeaseId, Claim>;
 
+    /// A capsule that has come back, and how far its claims have been dealt with.
+    struct Return {
+        wire::CapsuleId capsule;
+        wire::LeaseId matched_up_to;
+    };
+
     /// A reply that waits until so many releases and confirms were passed on.
     struct Answer {
         SessionNumber to;
@@ -542,6 +556,7 @@ class Registry {
         std::unordered_map<std::uint64_t, Lease*>
             grants;  ///< takes that are neither confirmed nor cancelled, by request
         std::unordered_map<std::uint64_t, Waiter> waiting;  ///< by request
+        std::size_t pending = 0;                            ///< publishes that wait
         ListOf<Waiter, &Waiter::in_session> waiting_order;
         std::unordered_set<std::uint64_t> waiting_leases;
         std::map<std::uint64_t, Watch> watches;
@@ -555,7 +570,7 @@ class Registry {
         std::uint64_t told_lost = 0;      ///< version of the capsule whose loss it was told last
         Hook in_user;                     ///< while it does not end
         std::uint64_t capsules_size = 0;  ///< with those in its groups
-        std::uint64_t bytes = 0;          ///< of the segments that it can mention, and reserved
+        std::uint64_t bytes = 0;          ///< of the segments that it can mention, reserved, and brought by what waits
         std::uint64_t kept_bytes = 0;     ///< what is kept for it here: of its user's, as much as goes with it
         std::uint64_t own_bytes = 0;      ///< of that, what the session itself is
         std::uint64_t queued_bytes = 0;
@@ -581,11 +596,20 @@ class Registry {
         bool is_back = false;  ///< something lives under it
     };
 
-    /// A publish that waits for the window's end.
+    /// What is remembered of one user's names in `retired_below_`.
+    struct KnownNames {
+        std::size_t names = 0;
+        std::uint64_t rest_below = 0;  ///< the highest version of those that found no room
+    };
+
+    /// A publish that waits for the window's end, and what it counts as until then: what it brought is kept.
     struct Pending {
         SessionNumber from;
         std::uint64_t request_id = 0;
         Publication publication;
+        std::uint64_t descriptors = 0;
+        std::uint64_t bytes = 0;
+        std::uint64_t cost = 0;
     };
 
     using WaiterList = ListOf<Waiter, &Waiter::in_target>;
@@ -616,14 +640,17 @@ class Registry {
     void note_taken(const Capsule& capsule, Outbox& out);
     void drop_taken(const wire::CapsuleId& capsule, Outbox& out);
     void await_answer(const Session& producer, const Capsule& capsule, Outbox& out) const;
-    bool bring_back(const Recovery::Capsule& before, bool is_answered, std::uint64_t now_ms, Outbox& out);
+    bool bring_back(const Recovery::Capsule& before, const store::JournalState& journal, std::uint64_t now_ms,
+                    Outbox& out);
     [[nodiscard]] const NameOfBefore* foreign_before(const Session& producer, const std::string& name) const;
     [[nodiscard]] hurray::Result<void> check_name_of_before(const Session& producer, const std::string& name,
                                                             std::uint64_t version) const;
     void note_back(const std::string& name);
     void answer_left(Session& producer, std::uint64_t request_id, Publication publication, Outbox& out);
     void wait_for_window(Session& producer, std::uint64_t request_id, Publication publication, Outbox& out);
-    void drop_pending(const Session& producer, Outbox& out);
+    void drop_pending(Session& producer, Outbox& out);
+    void count_pending(Session& producer, const Pending& pending);
+    void discount_pending(Session& producer, const Pending& pending);
     [[nodiscard]] std::uint64_t window_may_end_ms() const noexcept;
     bool continue_store_window_close(std::size_t& budget, Outbox& out);
     void leave_lingering(Capsule& capsule, std::uint64_t now_ms, Outbox& out);
@@ -634,7 +661,7 @@ class Registry {
     [[nodiscard]] static hurray::Result<void> check_memory(const Capsule& capsule, const wire::Attach& attach);
     static bool is_reusable(const Capsule& capsule) noexcept;
     Found find(const Session& session, const wire::Attach& attach);
-    static Capsule* find_live(const Session& session, Name& name, const wire::Attach& attach);
+    Capsule* find_live(const Session& session, Names::value_type& name, const wire::Attach& attach);
     [[nodiscard]] hurray::Result<void> check_name(const Session& producer, const std::string& name) const;
     [[nodiscard]] hurray::Result<wire::Access> access_for(const Session& producer, const wire::Publish& publish) const;
     static void drop_brought(const Publication& publication, Outbox& out);
@@ -659,8 +686,9 @@ class Registry {
     void serve_take(Waiter& waiter, Outbox& out);
     void offer_again(Session& producer, std::uint64_t request_id, Publication publication, Outbox& out);
     static std::uint64_t displaced_below(const Name& name) noexcept;
-    [[nodiscard]] std::uint64_t retired_below(const std::string& name) const;
-    void note_retired_below(const std::string& name, std::uint64_t version);
+    [[nodiscard]] std::uint64_t retired_below(const std::string& name, std::uint32_t uid) const;
+    void note_retired_below(const std::string& name, std::uint32_t uid, std::uint64_t version);
+    [[nodiscard]] hurray::Result<void> check_version_of_before(const wire::CapsuleId& id, std::uint64_t version) const;
     [[nodiscard]] bool is_past(std::uint64_t version) const noexcept;
     enum class Claimed : std::uint8_t { Done, Kept, Refused };
     Claimed claim_held(Session& consumer, const wire::CapsuleId& id, std::uint64_t lease, Outbox& out);
@@ -671,7 +699,9 @@ class Registry {
     void keep_claim(Session& consumer, const wire::CapsuleId& id, std::uint64_t lease, const Claim& claim, Outbox& out);
     Claims::iterator drop_claim(Claims& claims, Claims::iterator claim);
     bool release_claimed(Session& consumer, std::uint64_t lease, Outbox& out);
-    void match_claims(Capsule& capsule, Outbox& out);
+    void match_claims(const Capsule& capsule, Outbox& out);
+    bool continue_returns(std::size_t& budget, Outbox& out);
+    Claims::iterator match_claim(Claims& claims, Claims::iterator claim, Capsule& capsule, Outbox& out);
     void answer_releases(const Session& consumer, std::uint64_t request_id, std::size_t kept, std::size_t after,
                          Outbox& out);
     void settle(std::uint64_t answer, std::size_t after, Outbox& out);
@@ -721,6 +751,7 @@ class Registry {
     [[nodiscard]] static std::uint64_t cost_of(const Capsule& capsule) noexcept;
     [[nodiscard]] static std::uint64_t cost_of_capsule(std::string_view descriptor, std::size_t segments,
                                                        std::size_t placements, bool once, bool lingers) noexcept;
+    [[nodiscard]] static std::uint64_t cost_of(const Pending& pending) noexcept;
     [[nodiscard]] static std::uint64_t cost_of(const wire::Attach& attach) noexcept;
     [[nodiscard]] static std::uint64_t cost_of(const wire::Watched& kept_back) noexcept;
     [[nodiscard]] static std::uint64_t cost_of_name(const std::string& name) noexcept;
@@ -783,13 +814,14 @@ class Registry {
     ListOf<Watch, &Watch::owed_end> owed_ends_;
     std::deque<wire::CapsuleId> capsules_of_before_;
     std::unordered_map<wire::CapsuleId, Claims, CapsuleIdHash> claims_;
+    std::deque<Return> returns_;
     std::unordered_map<std::uint64_t, Answer> answers_;
     std::uint64_t last_answer_ = 0;
     ListOf<Waiter, &Waiter::of_window> takes_of_window_;  // in the order in which they came
     /// While the window is open, of names that have lost what could be attached: the version below which this life has retired all or
-    /// would have, and the highest such one of the names that found no room. See displaced_below().
+    /// would have. See displaced_below().
     std::unordered_map<std::string, std::uint64_t, NameHash> retired_below_;
-    std::uint64_t retired_below_of_all_ = 0;
+    std::map<std::uint32_t, KnownNames> known_names_;  // by whose capsules they lost
     /// Of a daemon that keeps what lingers over its death; all of it is empty elsewhere.
     bool keeps_ = false;
     bool has_journal_ = false;  ///< a life before has left one

@@ -22,6 +22,25 @@ void Registry::check_consistency() const {
     std::size_t reservations = 0;
     std::uint64_t all_bytes = 0;
 
+    /// Of one session, by its number: the publishes that wait.
+    struct Waiting {
+        std::size_t publishes = 0;
+        std::uint64_t bytes = 0;
+        std::uint64_t cost = 0;
+    };
+    std::unordered_map<std::uint64_t, Waiting> pending_of;
+    for (const Pending& pending : pending_) {
+        Waiting& waiting = pending_of[pending.from.value];
+        ++waiting.publishes;
+        waiting.bytes += pending.bytes;
+        waiting.cost += pending.cost;
+        Totals& use = uses[session(pending.from).identity.uid];
+        ++use.waiting;
+        use.descriptors += pending.descriptors;
+        use.bytes += pending.bytes;
+        all_bytes += pending.bytes;
+    }
+
     HURRAY_CHECK(session_ids_.size() == sessions_.size());
     for (const auto& [number, session] : sessions_) {
         HURRAY_CHECK(session.number.value == number);
@@ -34,8 +53,10 @@ void Registry::check_consistency() const {
         ++use.clients;
         HURRAY_CHECK(session.in_user.is_linked() && sessions_of_.contains(session.identity.uid));
         HURRAY_CHECK(session.own_bytes == cost_of(session));
-        std::uint64_t cost = session.own_bytes;
-        std::uint64_t bytes = 0;
+        const Waiting& waiting = pending_of[number];
+        HURRAY_CHECK(session.pending == waiting.publishes);
+        std::uint64_t cost = session.own_bytes + waiting.cost;
+        std::uint64_t bytes = waiting.bytes;
         std::uint64_t capsules = 0;
         use.queued_bytes += session.queued_bytes;
 
@@ -163,9 +184,6 @@ void Registry::check_consistency() const {
     HURRAY_CHECK(reservations == 0);
     HURRAY_CHECK(deadlines_.size() == with_deadline && exact_waiters_.size() == exact);
     HURRAY_CHECK(resuming_ == resuming);
-    for (const Pending& pending : pending_) {
-        ++uses[session(pending.from).identity.uid].waiting;
-    }
 
     HURRAY_CHECK(shelves_.size() + staged == capsules_.size());
     std::size_t places = 0;
@@ -273,8 +291,8 @@ void Registry::check_consistency() const {
     HURRAY_CHECK(missing == names_missing_);
     HURRAY_CHECK(keeps_ || (taken_.empty() && left_.empty() && all_stored_ == 0));
 
-    HURRAY_CHECK(is_window_open() ||
-                 (claims_.empty() && answers_.empty() && retired_below_.empty() && takes_of_window_.empty()));
+    HURRAY_CHECK(is_window_open() || (claims_.empty() && answers_.empty() && retired_below_.empty() &&
+                                      known_names_.empty() && takes_of_window_.empty()));
     std::unordered_map<std::uint64_t, std::size_t> awaited;
     for (const auto& [id, claims] : claims_) {
         HURRAY_CHECK(!claims.empty());

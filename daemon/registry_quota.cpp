@@ -93,7 +93,7 @@ std::uint64_t Registry::use_of(const Session& session, Quota quota) noexcept {
         case Quota::Leases:
             return session.leases.size() + session.claimed.size();
         case Quota::Waiting:
-            return session.waiting.size();
+            return session.waiting.size() + session.pending;
         case Quota::Watches:
             return session.watches.size();
         case Quota::Bytes:
@@ -299,6 +299,15 @@ std::uint64_t Registry::cost_of_name(const std::string& name) noexcept {
 /// That a capsule is a member of a group: with the name that it wants, which is as much as it will be, and where the group keeps it.
 std::uint64_t Registry::cost_of_staging(const std::string& name) noexcept {
     return block(sizeof(Staged)) + cost_of_name(name) + text(name);
+}
+
+/// A publish that waits, with what it brought.
+std::uint64_t Registry::cost_of(const Pending& pending) noexcept {
+    const wire::Publish& publish = pending.publication.request;
+    return sizeof(Pending) + text(publish.name) + text(publish.descriptor) +
+           block(publish.segments.size() * sizeof(wire::Segment)) +
+           block(publish.placements.size() * sizeof(wire::Placement)) +
+           block(pending.publication.brought.size() * sizeof(BroughtSegment)) + pending.descriptors * kKeptDescriptor;
 }
 
 /// An attach that waits: with what finds it by its lease, its time, its name or id.

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "daemon/registry.hpp"
@@ -14,8 +15,6 @@ using hurray::Errc;
 using hurray::Error;
 using State = wire::Claims::State;
 
-/// Names whose highest version is remembered while the window is open, each by itself. Of those beyond, the highest of all is.
-constexpr std::size_t kMostKnownNames = 65'536;
 /// Claims and capsules that are dealt with at a time when the window has ended: each may set off a packet, so this keeps everybody
 /// else waiting for about half a millisecond.
 constexpr std::size_t kWindowPiece = 256;
@@ -42,28 +41,44 @@ std::uint64_t Registry::displaced_below(const Name& name) noexcept {
     return is_full ? name.live.begin()->version : 0;
 }
 
-/// What is below it was retired by this life, or would have been.
-std::uint64_t Registry::retired_below(const std::string& name) const {
+/// What this user published below it was retired by this life, or would have been.
+std::uint64_t Registry::retired_below(const std::string& name, std::uint32_t uid) const {
     const auto noted = retired_below_.find(name);
+    const auto known_of_user = known_names_.find(uid);
     const auto known = names_.find(name);
     const auto before = names_of_before_.find(name);
-    return std::max({retired_below_of_all_, noted != retired_below_.end() ? noted->second : 0,
+    return std::max({known_of_user != known_names_.end() ? known_of_user->second.rest_below : 0,
+                     noted != retired_below_.end() ? noted->second : 0,
                      before != names_of_before_.end() ? before->second.noted.floor : 0,
                      known != names_.end() && !name.empty() ? displaced_below(known->second) : 0});
 }
 
-void Registry::note_retired_below(const std::string& name, std::uint64_t version) {
+/// `uid` has published what is retired.
+void Registry::note_retired_below(const std::string& name, std::uint32_t uid, std::uint64_t version) {
     if (!is_window_open() || name.empty() || version == 0) {
         return;
     }
-    const auto known = retired_below_.find(name);
-    if (known != retired_below_.end()) {
+    if (const auto known = retired_below_.find(name); known != retired_below_.end()) {
         known->second = std::max(known->second, version);
-    } else if (retired_below_.size() < kMostKnownNames) {
+    } else if (KnownNames& of_user = known_names_[uid]; of_user.names < kMostKnownNames) {
         retired_below_.emplace(name, version);
+        ++of_user.names;
     } else {
-        retired_below_of_all_ = std::max(retired_below_of_all_, version);
+        of_user.rest_below = std::max(of_user.rest_below, version);
     }
+}
+
+/// Whether a life before can have given it out: with a journal it is known up to where they did, and without one they began at the clock.
+/// What is left of this one (see answer_left) has its version from here.
+hurray::Result<void> Registry::check_version_of_before(const wire::CapsuleId& id, std::uint64_t version) const {
+    const std::uint64_t ahead = has_journal_ ? 0 : kMostAhead;
+    if (version < first_version_ || version - first_version_ < ahead || left_.contains(id)) {
+        return {};
+    }
+    return hurray::fail_field(Errc::InvalidArgument, "publish.version",
+                              "version " + std::to_string(version) +
+                                  " was given out by no life before: this one began at " +
+                                  std::to_string(first_version_));
 }
 
 // ---- Capsules that are offered again --------------------------------------------------------------------------------
@@ -89,6 +104,10 @@ void Registry::offer_again(Session& producer, std::uint64_t request_id, Publicat
     if (!is_window_open()) {
         refuse(refusal(Errc::Closed, "publish.version",
                        "the resume window is over, so no capsule of a former life is taken any more"));
+        return;
+    }
+    if (auto checked = check_version_of_before(id, offer.version); !checked) {
+        refuse(std::move(checked.error()));
         return;
     }
     if (auto checked = check_name_of_before(producer, offer.name, offer.version); !checked) {
@@ -129,7 +148,7 @@ void Registry::offer_again(Session& producer, std::uint64_t request_id, Publicat
     const wire::LeaseId said_taken_by = offer.taken_by;
     const wire::LeaseId taken_by = taken != taken_.end() && offer.once ? taken->second.lease : said_taken_by;
     const bool is_retired = offer.retired || (has_journal_ && offer.linger_ms) || taken_by.lease != 0 ||
-                            (!offer.once && offer.version < retired_below(offer.name));
+                            (!offer.once && offer.version < retired_below(offer.name, id.uid));
     if (auto admitted = is_retired ? hurray::Result<void>() : admit_store(producer, publication); !admitted) {
         refuse(std::move(admitted.error()));
         return;
@@ -161,7 +180,7 @@ void Registry::offer_again(Session& producer, std::uint64_t request_id, Publicat
     } else {
         capsule.retired = true;
         if (!capsule.once && capsule.retain == 1) {
-            note_retired_below(capsule.name->first, version);
+            note_retired_below(capsule.name->first, id.uid, version);
         }
         note_name(capsule, out);
     }
@@ -323,44 +342,73 @@ bool Registry::release_claimed(Session& consumer, std::uint64_t number, Outbox& 
     return true;
 }
 
-/// The claims of a capsule that has come back.
-void Registry::match_claims(Capsule& capsule, Outbox& out) {
-    const auto found = claims_.find(capsule.id);
-    if (found == claims_.end()) {
+/// A capsule has come back, of which there may be any number of claims.
+void Registry::match_claims(const Capsule& capsule, Outbox& out) {
+    if (!claims_.contains(capsule.id)) {
         return;
     }
-    Claims& claims = found->second;
-    for (auto at = claims.begin(); at != claims.end();) {
-        const auto [lease, claim] = *at;
-        if (claim.state == State::Released) {
-            const std::size_t told = out.packets.size();
-            out.send(capsule.producer->number, 0,
-                     wire::LeaseEvent{capsule.id, lease, wire::LeaseEvent::What::Released, capsule.open_leases});
-            at = drop_claim(claims, at);
-            settle(claim.answer, told, out);
+    returns_.push_back({capsule.id, {}});
+    if (returns_.size() == 1) {
+        std::size_t budget = kWindowPiece;
+        continue_returns(budget, out);
+    }
+}
+
+/// True: nothing of it is left to be done.
+bool Registry::continue_returns(std::size_t& budget, Outbox& out) {
+    for (; !returns_.empty(); returns_.pop_front()) {
+        auto& [id, matched_up_to] = returns_.front();
+        const auto known = capsules_.find(id);
+        const auto found = claims_.find(id);
+        if (known == capsules_.end() || found == claims_.end()) {
             continue;
         }
-        Session& consumer = session(claim.session);
-        if (!sees(consumer, capsule)) {
-            ++at;  // for them it is absent
-            continue;
+        Claims& claims = found->second;
+        for (auto at = claims.upper_bound(matched_up_to); at != claims.end(); --budget) {
+            if (budget == 0) {
+                return false;
+            }
+            matched_up_to = at->first;
+            at = match_claim(claims, at, known->second, out);
         }
+        if (claims.empty()) {
+            claims_.erase(found);
+        }
+    }
+    return true;
+}
+
+/// Returns the next one.
+Registry::Claims::iterator Registry::match_claim(Claims& claims, Claims::iterator at, Capsule& capsule, Outbox& out) {
+    const auto [lease, claim] = *at;
+    const std::size_t told = out.packets.size();
+    if (claim.state == State::Released) {
+        const Session* const producer = live_producer(capsule);
+        if (producer == nullptr) {
+            return std::next(at);  // it left again
+        }
+        out.send(producer->number, 0,
+                 wire::LeaseEvent{capsule.id, lease, wire::LeaseEvent::What::Released, capsule.open_leases});
         at = drop_claim(claims, at);
-        const std::size_t told = out.packets.size();
-        const bool is_good = claim.state == State::Confirmed ? confirm_claimed(consumer, lease.lease, capsule, out)
-                                                             : may_hold(capsule, lease);
-        if (!is_good) {
-            out.send(consumer.number, 0, wire::ClaimsRefused{{lease.lease}});
-        } else if (claim.state == State::Held) {
-            open_claimed(consumer, lease.lease, capsule, out);
-        }
-        if (claim.state == State::Confirmed) {
-            settle(claim.answer, told, out);
-        }
+        settle(claim.answer, told, out);
+        return at;
     }
-    if (claims.empty()) {
-        claims_.erase(found);
+    Session& consumer = session(claim.session);
+    if (!sees(consumer, capsule)) {
+        return std::next(at);  // for them it is absent
     }
+    at = drop_claim(claims, at);
+    const bool is_good = claim.state == State::Confirmed ? confirm_claimed(consumer, lease.lease, capsule, out)
+                                                         : may_hold(capsule, lease);
+    if (!is_good) {
+        out.send(consumer.number, 0, wire::ClaimsRefused{{lease.lease}});
+    } else if (claim.state == State::Held) {
+        open_claimed(consumer, lease.lease, capsule, out);
+    }
+    if (claim.state == State::Confirmed) {
+        settle(claim.answer, told, out);
+    }
+    return at;
 }
 
 /// The answer to a request that gave leases back, after the packets from index `after` on: now, or once the `kept` ones of them, whose
@@ -397,15 +445,15 @@ void Registry::close_window(Outbox& out) {
     window_end_ms_.reset();
     window_rest_ = true;
     retired_below_ = {};
-    retired_below_of_all_ = 0;
-    continue_window_close(out);
+    known_names_.clear();
+    continue_window_rest(out);
 }
 
-void Registry::continue_window_close(Outbox& out) {
-    if (!window_rest_) {
+void Registry::continue_window_rest(Outbox& out) {
+    std::size_t budget = kWindowPiece;
+    if (!continue_returns(budget, out) || !window_rest_) {
         return;
     }
-    std::size_t budget = kWindowPiece;
     for (; !claims_.empty(); claims_.erase(claims_.begin())) {
         auto& [id, claims] = *claims_.begin();
         for (auto at = claims.begin(); at != claims.end(); --budget) {

@@ -5,6 +5,7 @@
 
 #include "daemon/registry.hpp"
 #include "libhurray/base/check.hpp"
+#include "libhurray/base/checked_math.hpp"
 
 // What is kept over the daemon's death, where there is a place to keep it: the journal and the descriptor store. Here is said what is to
 // be kept, and what is known at the start; how it is kept is daemon/store/'s. Each function that follows a rule of the protocol's chapter
@@ -253,15 +254,9 @@ void Registry::recover(Recovery before, std::uint64_t now_ms, Outbox& out) {
     for (Recovery::Capsule& capsule : before.capsules) {
         const wire::CapsuleId id{capsule.uid, capsule.publication.request.capsule};
         next_version_ = std::max(next_version_, capsule.publication.request.version + 1);
-        if (!bring_back(capsule, journal.answered.contains(id), now_ms, out)) {
+        if (!bring_back(capsule, journal, now_ms, out)) {
             out.kept.emplace_back(keep::RemoveCapsule{id});
             refused.push_back(&capsule.publication);
-            continue;
-        }
-        Capsule& back = capsules_.at(id);
-        if (const auto expires = journal.expires.find(id); expires != journal.expires.end() && back.lingering->expiry) {
-            stop_expiry(back);
-            back.lingering->expiry = expiries_.emplace(expires->second, &back);
         }
     }
     first_version_ = next_version_;
@@ -286,7 +281,8 @@ void Registry::recover(Recovery before, std::uint64_t now_ms, Outbox& out) {
 }
 
 /// False: it contradicts another one, and stays away.
-bool Registry::bring_back(const Recovery::Capsule& before, bool is_answered, std::uint64_t now_ms, Outbox& out) {
+bool Registry::bring_back(const Recovery::Capsule& before, const store::JournalState& journal, std::uint64_t now_ms,
+                          Outbox& out) {
     const wire::Publish& offer = before.publication.request;
     const wire::CapsuleId id{before.uid, offer.capsule};
     const wire::Access access = *offer.access;
@@ -341,7 +337,7 @@ bool Registry::bring_back(const Recovery::Capsule& before, bool is_answered, std
     charge(nullptr, id.uid, cost_of(capsule));
     charge_store(capsule);
     capsule.lingering->is_stored = true;
-    capsule.lingering->is_answered = is_answered;
+    capsule.lingering->is_answered = journal.answered.contains(id);
     if (is_window_open()) {
         capsules_of_before_.push_back(id);
         capsule.of_before = true;
@@ -351,9 +347,14 @@ bool Registry::bring_back(const Recovery::Capsule& before, bool is_answered, std
     if (const auto taken = taken_.find(id); taken != taken_.end()) {
         capsule.taken_by = std::make_unique<const wire::LeaseId>(taken->second.lease);
         retire(capsule, out);
+        return true;
+    }
+    make_live(capsule, out);
+    const auto expires = journal.expires.find(id);
+    if (expires == journal.expires.end() || capsule.lingering->linger_ms == 0) {
+        leave_lingering(capsule, now_ms, out);  // its producer died with the daemon
     } else {
-        make_live(capsule, out);
-        leave_lingering(capsule, now_ms, out);
+        capsule.lingering->expiry = expiries_.emplace(expires->second, &capsule);  // which is noted
     }
     return true;
 }
@@ -384,23 +385,67 @@ hurray::Result<void> Registry::check_name_of_before(const Session& producer, con
         "the name \"" + name + "\" belongs to another user, who may come back until the resume window ends");
 }
 
-/// foreign_waits: keeps a publish for the window's end.
+/// foreign_waits: keeps a publish for the window's end. What it brought counts whether room was reserved for it or not, since that room
+/// may be given back meanwhile.
 void Registry::wait_for_window(Session& producer, std::uint64_t request_id, Publication publication, Outbox& out) {
-    const std::uint32_t uid = producer.identity.uid;
-    if (auto admitted = quotas_.admit(Quota::Waiting, uid, count(uid).waiting); !admitted) {
-        refuse_publish(producer, request_id, publication, std::move(admitted.error()), out);
+    Pending pending{producer.number, request_id, std::move(publication)};
+    const auto& brought = pending.publication.brought;
+    for (std::size_t i = 0; i < brought.size(); ++i) {
+        if (brought[i].number != SegmentNumber{}) {
+            ++pending.descriptors;
+            pending.bytes = hurray::checked_add(pending.bytes, pending.publication.request.segments[i].size)
+                                .value_or(UINT64_MAX);  // more than any file system has; no quota admits it
+        }
+    }
+    pending.cost = cost_of(pending);
+    auto admitted = admit(producer, Quota::Waiting);
+    if (admitted) {
+        admitted = admit(producer, Quota::DaemonBytes, pending.cost);
+    }
+    if (admitted && pending.descriptors != 0) {
+        admitted = admit(producer, Quota::Descriptors, pending.descriptors);
+    }
+    if (admitted && pending.descriptors != 0) {
+        admitted = admit_bytes(producer, pending.bytes, "publish.segments");
+    }
+    if (!admitted) {
+        refuse_publish(producer, request_id, pending.publication, std::move(admitted.error()), out);
         return;
     }
-    ++count(uid).waiting;
-    pending_.push_back({producer.number, request_id, std::move(publication)});
+    count_pending(producer, pending);
+    pending_.push_back(std::move(pending));
 }
 
-void Registry::drop_pending(const Session& producer, Outbox& out) {
+void Registry::count_pending(Session& producer, const Pending& pending) {
+    const std::uint32_t uid = producer.identity.uid;
+    Totals& use = count(uid);
+    ++use.waiting;
+    use.descriptors += pending.descriptors;
+    use.bytes += pending.bytes;
+    all_bytes_ += pending.bytes;
+    ++producer.pending;
+    producer.bytes += pending.bytes;
+    charge(&producer, uid, pending.cost);
+}
+
+void Registry::discount_pending(Session& producer, const Pending& pending) {
+    const std::uint32_t uid = producer.identity.uid;
+    Totals& use = count(uid);
+    --use.waiting;
+    use.descriptors -= pending.descriptors;
+    use.bytes -= pending.bytes;
+    all_bytes_ -= pending.bytes;
+    --producer.pending;
+    producer.bytes -= pending.bytes;
+    discharge(&producer, uid, pending.cost);
+}
+
+void Registry::drop_pending(Session& producer, Outbox& out) {
     std::erase_if(pending_, [&](const Pending& pending) {
         const bool is_its_own = pending.from == producer.number;
         if (is_its_own) {
             drop_brought(pending.publication, out);
-            --count(producer.identity.uid).waiting;
+            discount_pending(producer, pending);
         }
         return is_its_own;
     });
@@ -476,7 +521,7 @@ bool Registry::continue_store_window_close(std::size_t& budget, Outbox& out) {
         }
         Pending next = std::move(pending_.front());
         pending_.pop_front();
-        --count(session(next.from).identity.uid).waiting;
+        discount_pending(session(next.from), next);
         publish(next.from, next.request_id, std::move(next.publication), out);
     }
     return true;

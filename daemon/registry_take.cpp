@@ -169,6 +169,9 @@ Registry::Claimed Registry::claim_confirmed(Session& consumer, const wire::Capsu
         }
         return Claimed::Done;
     }
+    if (consumer.waiting_leases.contains(number)) {
+        return Claimed::Refused;
+    }
     if (const auto taken = taken_.find(id);
         taken != taken_.end() && !capsules_.contains(id) && taken->second.lease == lease_id(consumer, number)) {
         // The journal has it: it is this lease's, whatever became of the answer.
@@ -179,8 +182,7 @@ Registry::Claimed Registry::claim_confirmed(Session& consumer, const wire::Capsu
         return Claimed::Done;
     }
     const bool is_of_before = consumer.identity.resumes || consumer.identity.was_cut_off;
-    if (!is_window_open() || !is_of_before || consumer.claimed.contains(number) ||
-        consumer.waiting_leases.contains(number)) {
+    if (!is_window_open() || !is_of_before || consumer.claimed.contains(number)) {
         return Claimed::Refused;
     }
     if (!admit_claim(consumer)) {

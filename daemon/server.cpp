@@ -575,7 +575,9 @@ void Server::deliver() {
         }
     }
     keep();
-    answering_.insert(answering_.end(), outbox_.answering.begin(), outbox_.answering.end());
+    for (const Outbox::Answering& each : outbox_.answering) {
+        answering_[each.publisher.value].push_back(each.capsule);
+    }
     outbound_.deliver(outbox_);
     note_answers();
 }
@@ -593,10 +595,13 @@ void Server::note_answers() {
     if (answering_.empty()) {
         return;
     }
-    std::erase_if(answering_, [this](const Outbox::Answering& each) {
-        const auto sent = outbound_.has_sent_all(each.publisher);
+    std::erase_if(answering_, [this](const auto& each) {
+        const auto& [publisher, capsules] = each;
+        const auto sent = outbound_.has_sent_all({publisher});
         if (sent == true) {
-            registry_.note_answered(each.capsule, outbox_);
+            for (const wire::CapsuleId& capsule : capsules) {
+                registry_.note_answered(capsule, outbox_);
+            }
         }
         return sent != false;
     });
@@ -735,7 +740,7 @@ void Server::post_rest() {
         if (!stopped_) {
             registry_.continue_announcements(outbox_);
             registry_.continue_endings(outbox_);
-            registry_.continue_window_close(outbox_);
+            registry_.continue_window_rest(outbox_);
             deliver();
             finish_step();
         }

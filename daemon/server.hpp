@@ -188,9 +188,10 @@ class Server final : private Session::Owner, private Outbound::Listener {
     Registry registry_;
     Outbound outbound_;
     Dispatcher dispatcher_;
-    Outbox outbox_;                             // reused; empty between steps
-    std::unique_ptr<store::Keeper> keeper_;     ///< none: what lingers goes with this process
-    std::vector<Outbox::Answering> answering_;  ///< whose answers are still queued
+    Outbox outbox_;                          // reused; empty between steps
+    std::unique_ptr<store::Keeper> keeper_;  ///< none: what lingers goes with this process
+    std::unordered_map<std::uint64_t, std::vector<wire::CapsuleId>>
+        answering_;  ///< of publishers whose answers are still queued
     hurray::wire::BurstReader reader_;
     std::unordered_map<std::uint64_t, std::shared_ptr<Session>> sessions_;
     std::unordered_map<std::uint32_t, std::uint64_t> connections_;  ///< of each user

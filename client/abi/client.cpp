@@ -14,6 +14,7 @@
 #include "client/abi/guard.hpp"
 #include "client/abi/handles.hpp"
 #include "client/abi/options.hpp"
+#include "client/deadline.hpp"
 
 using namespace hurray;
 using namespace hurray::client;
@@ -22,15 +23,6 @@ using namespace hurray::client::abi;
 namespace {
 
 constexpr std::chrono::milliseconds kAnswerTimeout{5000};
-/// Beyond this a timeout is as good as for ever, and adding it to a time does not overflow.
-constexpr std::uint64_t kForEverMs = 1ULL << 40;
-
-Deadline deadline_after(std::optional<std::uint64_t> timeout_ms) {
-    if (!timeout_ms || *timeout_ms > kForEverMs) {
-        return std::nullopt;
-    }
-    return Clock::now() + std::chrono::milliseconds(*timeout_ms);
-}
 
 /// What fits a label: whole characters, no control characters, at most 64 bytes.
 std::string to_label(std::string_view text) {
@@ -75,7 +67,7 @@ HurrayStatus hurray_client_connect(const HurrayConnectOptions* options, HurrayCl
         }
         session_options.client_name =
             to_label(given->client_name != nullptr ? given->client_name : program_invocation_short_name);
-        session_options.connect_deadline = deadline_after(*timeout);
+        session_options.connect_deadline = deadline_after(Clock::now(), *timeout);
         session_options.answer_deadline =
             *timeout == 0U ? Clock::now() + kAnswerTimeout : session_options.connect_deadline;
         session_options.dispatch_by_caller = (given->flags & HURRAY_CONNECT_DISPATCH_BY_CALLER) != 0;
@@ -150,7 +142,7 @@ HurrayStatus hurray_client_dispatch(HurrayClient* client, int64_t timeout_ms) {
         if (!timeout) {
             return fail(timeout.error());
         }
-        const auto told = client->session->connection().dispatch(deadline_after(*timeout));
+        const auto told = client->session->connection().dispatch(deadline_after(Clock::now(), *timeout));
         client->session->pool().expire();  // such a client has no thread that would
         if (!told) {
             return fail(told.error());

@@ -57,14 +57,14 @@ tl::unexpected<hurray::Error> refuse_os(const char* what) {
 }  // namespace
 
 hurray::Result<void> Keeper::begin(const Found& found) {
+    for (const std::string& name : found.rest) {  // first, since the new journal needs a place
+        store_.remove(name);
+    }
     if (auto started = start_journal(found.last_generation + 1); !started) {
         return started;
     }
-    for (const std::string& name : found.journals) {
-        store_.remove(name);
-    }
-    for (const std::string& name : found.rest) {
-        store_.remove(name);
+    if (!found.journal_name.empty()) {
+        store_.remove(found.journal_name);
     }
     return {};
 }

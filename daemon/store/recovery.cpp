@@ -78,12 +78,13 @@ void complain(const std::string& name, const std::string& reason) {
 /// The journal of the highest generation that can be read.
 void find_journal(Entries& entries, Found& found) {
     std::optional<Journal> newest;
+    std::vector<std::string> journals;
     for (auto& [name, fd] : entries) {
         const auto generation = number_of(name, kJournal);
         if (!generation) {
             continue;
         }
-        found.journals.push_back(name);
+        journals.push_back(name);
         found.last_generation = std::max(found.last_generation, *generation);
         const auto bytes = read_all(fd.get(), kMostJournalBytes);
         auto journal = bytes ? read_journal(bytes_of(*bytes)) : Result<Journal>(tl::unexpected(bytes.error()));
@@ -98,9 +99,12 @@ void find_journal(Entries& entries, Found& found) {
             }
             if (!newest || newest->generation < journal->generation) {
                 newest = std::move(*journal);
+                found.journal_name = name;
             }
         }
     }
+    std::erase(journals, found.journal_name);
+    found.rest = std::move(journals);
     found.has_journal = newest.has_value();
     if (newest) {
         for (const keep::Note& note : newest->notes) {

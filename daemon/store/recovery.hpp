@@ -43,8 +43,9 @@ struct Found {
     std::uint64_t last_generation = 0;  ///< of the journals that were there, readable or not
     std::vector<WholeCapsule> capsules;
     std::map<keep::StoredSegment, hurray::UniqueFd> segments;  ///< those that they lie in
-    std::vector<std::string> journals;                         ///< all of them, to be removed once there is a new one
-    std::vector<std::string> rest;     ///< what belongs to no whole capsule, to be removed: metadata first
+    std::string journal_name;  ///< of the one that was read, to be removed once there is a new one; empty: none was
+    std::vector<std::string>
+        rest;  ///< other journals, and what belongs to no whole capsule, to be removed: metadata first
     keep::StoredSegment last_segment;  ///< the highest number of a segment that was there
 };
 

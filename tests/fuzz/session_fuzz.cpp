@@ -713,7 +713,7 @@ class World : private hurrayd::Outbound::Listener {
                 }
             }
             registry_.continue_announcements(out_);
-            registry_.continue_window_close(out_);
+            registry_.continue_window_rest(out_);
             outbound_.deliver(out_);
             while (!broken_.empty()) {
                 const SessionNumber number = broken_.back();

@@ -19,6 +19,7 @@
 
 #include "tests/integration/client_test.hpp"
 #include "tests/support/mortal_daemon.hpp"
+#include "tests/support/puppet_daemon.hpp"
 #include "tests/support/temporary_directory.hpp"
 #include "tests/support/test_tensor.hpp"
 
@@ -173,6 +174,61 @@ TEST_F(Resume, WhoDiedMeanwhileIsToldAsLostWhenTheWindowEnds) {
 }
 
 // A consumer that was stopped over the whole window may be reading what an earlier life granted.
+TEST(ResumeOfAPuppet, AListThatTheDaemonDidNotLiveToFinishConfirmsNothing) {  // list_at_end
+    // What its first part had named counted as named by the next life's list as well, so a holder who had died in between was open for ever.
+    wire::CapsuleId capsule{static_cast<std::uint32_t>(::geteuid()), {}};
+    const auto lease = [&](std::uint64_t number) { return wire::LeaseId{capsule.uid, capsule.id, number}; };
+    const auto event = [&](std::uint64_t number, wire::LeaseEvent::What what) {
+        return wire::LeaseEvent{capsule, lease(number), what, 0};
+    };
+    int life = 1;
+    PuppetDaemon daemon([&](const wire::Request& request) -> PuppetDaemon::Answers {
+        using What = wire::LeaseEvent::What;
+        if (const auto* publish = std::get_if<wire::Publish>(&request.message)) {
+            capsule.id = publish->capsule;
+            return {wire::PublishReply{1}};
+        }
+        if (std::holds_alternative<wire::ResumeDone>(request.message)) {
+            return {wire::WindowClosed{capsule, {lease(static_cast<std::uint64_t>(++life) - 1)}, life == 2},
+                    wire::Done{}};
+        }
+        if (const auto* list = std::get_if<wire::List>(&request.message)) {
+            if (list->pattern == "attach") {
+                return {event(1, What::Opened), event(2, What::Opened), wire::ListReply{}};
+            }
+            if (list->pattern == "die") {
+                return {};
+            }
+            return {event(2, What::Released), wire::Ended{capsule, true}, wire::ListReply{}};
+        }
+        return {wire::Done{}};
+    });
+    const EventLog told_of_connection;
+    const EventLog log;
+    {
+        ConnectOptions options;
+        options.address = daemon.path();
+        options.on_event = told_of_connection.sink();
+        Client client = Client::connect(std::move(options));
+        PublishOptions publish;
+        publish.on_event = log.sink();
+        client.publish("a", client.allocate<std::uint32_t>({0}), std::move(publish));
+        (void)client.list("attach");
+        for (std::size_t deaths = 1; deaths < 3; ++deaths) {
+            EXPECT_EQ(status_of([&] { (void)client.list("die"); }), HURRAY_ERR_CONNECTION_LOST);
+            ASSERT_TRUE(told_of_connection.wait_for(HURRAY_EVENT_CONNECTION, 2 * deaths));
+        }
+        (void)client.list("release");
+        ASSERT_TRUE(log.wait_for(HURRAY_EVENT_ENDED));
+    }
+    std::vector<std::pair<std::uint32_t, std::uint64_t>> all;
+    for (const auto& entry : log.all()) {
+        all.emplace_back(entry.event.kind, entry.event.remaining);
+    }
+    EXPECT_THAT(all, ElementsAre(std::pair(HURRAY_EVENT_LEASE_LOST, 1), std::pair(HURRAY_EVENT_LEASE_RELEASED, 0),
+                                 std::pair(HURRAY_EVENT_ENDED, 0)));
+}
+
 TEST_F(Resume, MemoryPublishedBeforeTheDaemonsDeathIsNeverWrittenAgain) {
     Connected producer = connect_logged();
     EventLog log;
@@ -223,9 +279,16 @@ TEST_F(Resume, PublishingWhileItIsAwayFailsOrWaitsAsAsked) {
         options.timeout = kWatchdog;
         publish(producer.client, "x", 10, 1, options);
     });
+    std::thread patient([&] {  // beyond the end of time: that was in the past, and no time at all
+        PublishOptions longest;
+        longest.timeout = std::chrono::milliseconds::max();
+        EXPECT_EQ(status_of([&] { publish(producer.client, "y", 10, 2, longest); }), HURRAY_OK);
+    });
     daemon().start();
     publishing.join();
+    patient.join();
     EXPECT_EQ(first_of(producer.client.attach("x")), 1U);
+    EXPECT_EQ(first_of(producer.client.attach("y")), 2U);
     EXPECT_THAT(producer.client.status(), testing::HasSubstr("\"state\":\"up\",\"reconnects\":1"));
 }
 

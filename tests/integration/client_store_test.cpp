@@ -360,6 +360,21 @@ TEST_F(SmallStore, OverItsMaximumLingerIsRefusedByQuota) {
     EXPECT_EQ(status_of([&] { publish(producer, "d", 4); }), HURRAY_ERR_OVER_QUOTA);
 }
 
+TEST_F(SmallStore, ItsJournalHasAPlaceThoughTwoWereLeft) {  // clean_store
+    // Killed while one journal took the other's place, in a store that was full. The third was dropped, and then both were removed: the
+    // next life knew of no name and no take.
+    Client producer = connect();
+    publish(producer, "a", 1, lingering(), 1);
+    const CapsuleInfo second = publish(producer, "b", 2, lingering(), 1);  // in the segment of the first
+    manager.add("journal-9");
+    EXPECT_THAT(manager.entries(), SizeIs(5));
+    manager.restart();
+    EXPECT_THAT(manager.entries("journal-"), ElementsAre("journal-10"));
+    manager.restart();
+    EXPECT_THAT(manager.log(), HasSubstr("names=2 journal=found"));
+    EXPECT_EQ(producer.attach("b", patient()).info().version, second.version);
+}
+
 class NoStore : public StoreLife {
   protected:
     static StoreManager::Options silent() {

@@ -23,6 +23,7 @@
 #include "tests/integration/client_test.hpp"
 #include "tests/support/child.hpp"
 #include "tests/support/mortal_daemon.hpp"
+#include "tests/support/puppet_daemon.hpp"
 #include "tests/support/raw_peer.hpp"
 #include "tests/support/temporary_directory.hpp"
 #include "tests/support/test_tensor.hpp"
@@ -163,98 +164,6 @@ TEST_F(ClientTake, ManyThreadsOfOneClientGetEachJobOnce) {
 }
 
 // ---- Confirms that are refused, or not answered -----------------------------------------------------------------------
-
-/// A daemon that does as it is told: grants takes, and dies or refuses where a test wants it to.
-class PuppetDaemon {
-  public:
-    /// What it says to a request, in that order; nothing: it dies, and the next life listens.
-    using Answers = std::vector<wire::PacketMessage>;
-    using Play = std::function<Answers(const wire::Request&)>;
-
-    explicit PuppetDaemon(Play play)
-        : play_(std::move(play)), listener_(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)) {
-        sockaddr_un address{};
-        address.sun_family = AF_UNIX;
-        path().copy(address.sun_path, sizeof address.sun_path - 1);
-        EXPECT_EQ(::bind(listener_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
-        EXPECT_EQ(::listen(listener_.get(), 1), 0);
-        thread_ = std::thread([this] {
-            while (live()) {
-            }
-        });
-    }
-    ~PuppetDaemon() { join(); }
-
-    [[nodiscard]] std::string path() const { return directory_ / "hurrayd.sock"; }
-    /// Waits until its client has gone. Then `requests` are all that it was asked.
-    void join() {
-        if (thread_.joinable()) {
-            thread_.join();
-        }
-    }
-    std::vector<wire::Request> requests;
-
-    template <class Message>
-    [[nodiscard]] std::vector<Message> asked() const {
-        std::vector<Message> found;
-        for (const wire::Request& request : requests) {
-            if (const auto* message = std::get_if<Message>(&request.message)) {
-                found.push_back(*message);
-            }
-        }
-        return found;
-    }
-
-    /// A grant of an empty tensor.
-    static wire::AttachReply grant() {
-        wire::AttachReply grant;
-        grant.capsule = {static_cast<std::uint32_t>(::geteuid()), fresh_id()};
-        grant.name = "jobs";
-        grant.version = 1;
-        grant.descriptor = make_descriptor(0);
-        grant.placements = {{0, 0}};
-        return grant;
-    }
-
-  private:
-    /// False: its client has gone.
-    bool live() {
-        const UniqueFd peer(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-        const wire::Id16 instance = fresh_id();
-        std::vector<std::byte> buffer(wire::kMaxPacketBytes);
-        for (;;) {
-            const ssize_t size = ::recv(peer.get(), buffer.data(), buffer.size(), 0);
-            if (size <= 0) {
-                return false;
-            }
-            const auto request = wire::decode_request(std::span(buffer).first(static_cast<std::size_t>(size)), 0);
-            if (!request.has_value()) {
-                ADD_FAILURE() << request.error().error.message;
-                return false;
-            }
-            requests.push_back(*request);
-            Answers answers = std::holds_alternative<wire::Hello>(request->message)
-                                  ? Answers{wire::HelloReply{1, instance, {}, 0}}
-                                  : play_(*request);
-            if (answers.empty()) {
-                return true;
-            }
-            for (std::size_t i = 0; i < answers.size(); ++i) {  // events first
-                const std::uint64_t id = i + 1 == answers.size() ? request->request_id : 0;
-                const std::string bytes = wire::encoded(wire::Packet{id, std::move(answers[i])});
-                // A client that closes does not wait for the answer to its last release.
-                EXPECT_TRUE(::send(peer.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
-                                static_cast<ssize_t>(bytes.size()) ||
-                            errno == EPIPE);
-            }
-        }
-    }
-
-    const Play play_;
-    TemporaryDirectory directory_;
-    UniqueFd listener_;
-    std::thread thread_;
-};
 
 using State = wire::Claims::State;
 

@@ -45,7 +45,7 @@ class ResumeTest : public RegistryTest {
         now = kWindowEnd;
         registry.expire(now, out);
         while (registry.has_window_rest()) {
-            registry.continue_window_close(out);
+            registry.continue_window_rest(out);
         }
         return take();
     }
@@ -75,6 +75,20 @@ TEST_F(ResumeTest, NewVersionsAreAboveAllThatWereOfferedAgain) {
     const auto p = resume(kAlice, 100);
     EXPECT_EQ(offer(p, 1, 1, "a", kFirstVersion + 50), Words{"1:PublishReply=1050#1"});
     EXPECT_EQ(publish(p, 2, 2, "b"), Words{"1:PublishReply=1051#2"});
+}
+
+TEST_F(ResumeTest, NobodyRaisesTheVersionsOfAllBeyondWhatCanBeOfferedAgain) {
+    // One offer with the highest version that a packet may bring left only higher ones for everybody, which no later life takes back:
+    // neither from their producers nor from the store.
+    const auto stranger = resume(kBob, 100);
+    EXPECT_EQ(offer(stranger, 1, 1, "b", wire::kMaxVersion), Words{"1:" + error(Errc::InvalidArgument) + "#1"});
+    EXPECT_EQ(offer(stranger, 2, 1, "b", kFirstVersion + Registry::kMostAhead),
+              Words{"1:" + error(Errc::InvalidArgument) + "#2"});
+    EXPECT_EQ(std::get<hurray::Error>(last.at(0).packet.message).message,
+              "version " + std::to_string(kFirstVersion + Registry::kMostAhead) +
+                  " was given out by no life before: this one began at 1000");
+    const auto p = open(kAlice);
+    EXPECT_EQ(publish(p, 3, 2, "a"), Words{"2:PublishReply=1000#3"});
 }
 
 TEST_F(ResumeTest, AWaitForAnAbsentNameIsServedByTheOffer) {
@@ -138,6 +152,23 @@ TEST_F(ResumeTest, BelowAFreshVersionThatIsGoneAlreadyItComesInRetired) {  // be
     const auto p = resume(kAlice, 100);
     EXPECT_EQ(offer(p, 3, 1, "a", 500), Words{"2:PublishReply=500#3"});
     EXPECT_EQ(attach(q, 4, by_name(1, "a")), Words{"1:" + error(Errc::NotFound) + "#4"});
+}
+
+TEST_F(ResumeTest, WhoeverLeavesManyNamesBehindRetiresNobodysButItsOwn) {  // below_known_retired
+    // What has been published and has gone is remembered by name, so many names at most. Beyond, everybody's offers came in retired: a
+    // stranger who publishes under enough names in the window, and withdraws, ended what all others had.
+    const auto stranger = open(kBob);
+    for (std::size_t i = 0; i <= Registry::kMostKnownNames; ++i) {
+        registry.publish(stranger, 1, publication(1, std::to_string(i)), out);
+        registry.withdraw(stranger, 2, {{kBob, id16(1)}}, out);
+        out.clear();
+    }
+    const auto p = resume(kAlice, 100);
+    EXPECT_EQ(offer(p, 3, 2, "a", 500), Words{"2:PublishReply=500#3"});
+    EXPECT_EQ(attach(p, 4, by_name(1, "a")), (Words{"2:Opened(2 lease 1 left 1)", "2:AttachReply(2)#4"}));
+    const auto q = resume(kBob, 101);
+    EXPECT_EQ(offer(q, 5, 3, "b", 500), Words{"3:PublishReply=500#5"});
+    EXPECT_EQ(attach(q, 6, by_name(1, "b")), Words{"3:" + error(Errc::NotFound) + "#6"});  // it might be one of those
 }
 
 TEST_F(ResumeTest, ANewerOneDisplacesTheOlder) {
@@ -411,11 +442,37 @@ TEST_F(ResumeTest, ManyClaimsAndCapsulesAreDealtWithInPieces) {
     registry.claim(c, 3, {{{{kAlice, id16(1)}, 400, State::Held}}}, out);
     EXPECT_TRUE(std::holds_alternative<wire::ClaimsRefused>(out.packets.at(0).packet.message));
     while (registry.has_window_rest()) {
-        registry.continue_window_close(out);
+        registry.continue_window_rest(out);
     }
     end(c);
     end(p);
     expect_nothing_held();
+}
+
+TEST_F(ResumeTest, ManyClaimsOfOneCapsuleAreDealtWithInPiecesWhenItIsBack) {
+    // Whoever had claimed it often kept everybody waiting, and flooded its producer, in the one step in which it was offered again.
+    const auto p = resume(kAlice, 100);
+    const auto c = resume(kBob, 101);
+    const auto d = resume(kAlice, 102);
+    for (std::uint64_t lease = 1; lease <= 1000; ++lease) {
+        registry.claim(c, lease, {{{{kAlice, id16(1)}, lease, State::Released}}}, out);
+        registry.claim(d, lease, {{{{kAlice, id16(1)}, lease, State::Held}}}, out);
+    }
+    take();
+    Words all = offer(p, 1, 1, "a", 500);
+    EXPECT_TRUE(registry.has_window_rest());
+    EXPECT_LE(all.size(), 600U);
+    EXPECT_EQ(attach(c, 2000, by_name(2000, "b")), Words{"2:" + error(Errc::NotFound) + "#2000"});
+    release(d, 2001, {999});
+    const auto add = [&](Words words) { all.insert(all.end(), words.begin(), words.end()); };
+    add(close_window());
+    EXPECT_EQ(std::count_if(all.begin(), all.end(), [](const auto& word) { return word.starts_with("1:Released"); }),
+              1001);
+    EXPECT_EQ(std::count_if(all.begin(), all.end(), [](const auto& word) { return word.starts_with("2:Done"); }), 1000);
+    EXPECT_EQ(std::count_if(all.begin(), all.end(), [](const auto& word) { return word.starts_with("3:Producer"); }),
+              0);
+    EXPECT_EQ(registry.totals().leases, 999U);
+    EXPECT_EQ(registry.totals().claims, 0U);
 }
 
 TEST_F(ResumeTest, WhoResumesIsToldTheSnapshotsEndWithTheWindows) {

@@ -124,7 +124,7 @@ class StoreTest : public RegistryTest {
         daemon().expire(now, out);
         Words words = look();
         while (daemon().has_window_rest()) {
-            daemon().continue_window_close(out);
+            daemon().continue_window_rest(out);
             const Words more = look();
             words.insert(words.end(), more.begin(), more.end());
         }
@@ -423,6 +423,17 @@ TEST_F(StoreTest, VersionsGoOnAboveTheJournalsEvenIfTheClockWentBack) {  // jour
     EXPECT_EQ(plain(next, 1, 9, "a"), Words{"2:PublishReply=1005#1"});
 }
 
+TEST_F(StoreTest, WhatTheJournalsLivesHaveNotGivenOutIsNotOffered) {  // journal_first
+    const auto p = come(kAlice, 100);
+    plain(p, 1, 1, "a");
+    plain(p, 2, 2, "b");
+    die();
+    const auto next = resume(kAlice, 100);
+    EXPECT_EQ(offer(next, 3, 2, "b", 1002), Words{"2:" + error(Errc::InvalidArgument) + "#3"});
+    EXPECT_EQ(offer(next, 4, 2, "b", 1001), Words{"2:PublishReply=1001#4"});
+    EXPECT_EQ(plain(next, 5, 3, "c"), Words{"2:PublishReply=1002#5"});
+}
+
 TEST_F(StoreTest, OfTwoThatDisplaceEachOtherTheOlderIsRemoved) {  // new_before_old, killed in between
     const auto p = come(kAlice);
     lingering(p, 1, 1, "a");
@@ -464,6 +475,22 @@ TEST_F(StoreTest, ExpiryGoesOnOverTheDeath) {
     now = 300;
     die();
     EXPECT_EQ(daemon().next_deadline_ms(), 600U);
+    expire(600);
+    EXPECT_EQ(in_store(), Words{});
+}
+
+TEST_F(StoreTest, ExpiryGoesOnOverSeveralDeaths) {
+    // The second life knew the time, and told its journal another one: its own start and all of the time once more. Whoever restarts often
+    // kept what lingers for ever.
+    const auto p = come(kAlice);
+    lingering(p, 1, 1, "a", 500);
+    answered(1);
+    now = 100;
+    leave(p);
+    for (now = 200; now < 600; now += 100) {
+        die();
+        EXPECT_EQ(daemon().next_deadline_ms(), 600U);
+    }
     expire(600);
     EXPECT_EQ(in_store(), Words{});
 }
@@ -627,6 +654,34 @@ TEST_F(StoreTest, WhoWaitsToPublishAndLeavesIsForgotten) {
     EXPECT_EQ(kept, Words{"name a ended"});
 }
 
+TEST_F(StoreTest, WhatWaitsToBePublishedCountsAsWhatIsKept) {
+    // What it brought was kept until the window's end and counted for nobody: descriptors and memory that no quota knew of.
+    const auto p = come(kAlice, 100);
+    plain(p, 1, 1, "a");
+    Quotas::Limits limits;
+    limits.descriptors = 3;
+    limits.bytes = 10'000;
+    limits.client_waiting = 2;
+    die(limits);
+    const auto stranger = come(kBob);
+    const std::uint64_t before = daemon().totals().kept_bytes;
+    EXPECT_EQ(plain(stranger, 2, 2, "a"), Words{});
+    EXPECT_EQ(daemon().totals().descriptors, 1U);
+    EXPECT_EQ(daemon().totals().bytes, 4096U);
+    EXPECT_GT(daemon().totals().kept_bytes, before + 400);
+    EXPECT_EQ(plain(stranger, 3, 3, "a"), Words{});
+    EXPECT_EQ(plain(stranger, 4, 4, "a"), Words{"2:" + error(Errc::OverQuota) + "#4"});  // quota.client.waiting
+    const auto other = come(kBob);
+    EXPECT_EQ(plain(other, 5, 5, "a"), Words{"3:" + error(Errc::OverQuota) + "#5"});  // quota.user.bytes
+    EXPECT_EQ(leave(stranger), Words{});
+    EXPECT_EQ(plain(other, 6, 6, "a"), Words{});
+    EXPECT_EQ(expire(now + kWindowEnd), Words{"3:PublishReply=1001#6"});
+    EXPECT_EQ(daemon().totals().descriptors, 1U);
+    EXPECT_EQ(daemon().totals().bytes, 4096U);
+    leave(other);
+    EXPECT_EQ(daemon().totals(), Registry::Totals{});
+}
+
 TEST_F(StoreTest, StagedPublishesUnderAForeignNameOfBeforeAreRefused) {
     const auto p = come(kAlice, 100);
     plain(p, 1, 1, "a");
@@ -776,6 +831,19 @@ TEST_F(StoredTakeTest, ARepeatedConfirmIsAnsweredFromTheJournal) {  // journal_t
     EXPECT_EQ(kept, (Words{"taken 1 dropped", "name q ended"}));
 }
 
+TEST_F(StoredTakeTest, ANumberUnderWhichSomethingIsAwaitedIsNoClaim) {
+    // What the journal knows was claimed under a number that an attach waited with. Both became leases of that one number.
+    take_and_die(true);
+    const auto c = resume(kAlice, 101);
+    EXPECT_EQ(attach_to(c, 1, by_name(7, "b"), std::nullopt), Words{});
+    EXPECT_EQ(claim(c, 2, 1, 7, State::Confirmed), (Words{"3:ClaimsRefused(7)", "3:Done#2"}));
+    const auto p = resume(kAlice, 100);
+    EXPECT_EQ(plain(p, 3, 2, "b"),
+              (Words{"4:PublishReply=1001#3", "4:Opened(2 lease 7 left 1)", "3:AttachReply(2)#1"}));
+    EXPECT_EQ(offer(p, 4, 1, "q", 1000, 0, true), (Words{"4:PublishReply=1000#4", "4:Taken(1 lease 7 left 0)"}));
+    EXPECT_EQ(daemon().totals().leases, 1U);
+}
+
 TEST_F(StoredTakeTest, WithoutItsProducerTheTakerLosesItsProducerAtTheEnd) {
     take_and_die(true);
     const auto c = resume(kAlice, 101);
@@ -801,6 +869,23 @@ TEST_F(StoredTakeTest, ConfirmedButStillInTheStoreItIsTakenAndRemoved) {  // jou
     EXPECT_EQ(daemon().totals().leases, 1U);
     const auto other = resume(kAlice, 102);
     EXPECT_EQ(claim(other, 3, 1, 7, State::Confirmed), (Words{"4:ClaimsRefused(7)", "4:Done#3"}));
+}
+
+TEST_F(StoredTakeTest, WhatIsTakenInTheWindowLeavesNoNoteBehind) {
+    // Each job that came and went in the window left one until its end, and nobody's quota knew of it.
+    die();
+    const auto p = come(kAlice);
+    const auto c = come(kAlice);
+    for (std::uint64_t i = 1; i < 4; ++i) {
+        lingering(p, i, 1, "q", 0, true);
+        answered(1);
+        take_from(c, i, i, "q");
+        confirm(c, 10, i);
+        give_back(c, 11, i);
+        EXPECT_EQ(kept, (Words{"taken 1 dropped", "name q ended"}));
+    }
+    EXPECT_EQ(expire(now + kWindowEnd), Words{});
+    EXPECT_EQ(kept, Words{});
 }
 
 TEST_F(StoredTakeTest, UnconfirmedItIsQueuedAgain) {  // put_back over the death
@@ -933,6 +1018,190 @@ TEST_F(StoreTest, WheneverItDiesTheNextLifeFindsWhatFitsTogether) {
         }
     }
     EXPECT_GT(deaths, 40U);
+}
+
+/// Three users who say anything that a packet can say, with few numbers, so that all of it meets: claims of what is waited for, offers of what is
+/// here, takes of what is claimed. Lives end in between. Whatever they do, all that is known twice agrees after each step (look), and
+/// nothing is left when all have gone.
+TEST_F(StoreTest, WhateverIsSaidInAWindowAddsUp) {
+    std::mt19937 random(20261201);  // NOLINT(cert-msc51-cpp): the same each time
+    const auto below = [&](std::uint32_t n) { return static_cast<std::uint32_t>(random() % n); };
+    constexpr std::array<std::uint32_t, 4> kUsers = {kAlice, kAlice, kBob, 0};
+    constexpr std::array<const char*, 5> kNames = {"a", "b", "q", "r", ""};
+    constexpr std::array<State, 3> kStates = {State::Held, State::Released, State::Confirmed};
+    struct Open {
+        SessionNumber number;
+        std::uint32_t uid = 0;
+        std::uint8_t id = 0;
+    };
+    std::vector<Open> sessions;
+    std::uint64_t request = 0;
+    const auto capsule_number = [&] { return static_cast<std::uint8_t>(1 + below(9)); };
+    std::uint64_t last_lease = 1;  // that something was attached under, or was to be
+    const auto lease_number = [&] { return below(2) == 0 ? last_lease : 1 + below(8); };
+    const auto open_one = [&] {
+        const auto id = static_cast<std::uint8_t>(100 + below(6));
+        if (std::none_of(sessions.begin(), sessions.end(), [&](const Open& open) { return open.id == id; })) {
+            const std::uint32_t uid = kUsers.at(id % kUsers.size());
+            const std::uint32_t how = below(4);
+            const SessionNumber number{next_session++};
+            ASSERT_TRUE(daemon().open_session(number, {uid, uid, 1, uid == 0, id16(id), {}, how > 1, how == 1}));
+            sessions.push_back({number, uid, id});
+        }
+    };
+    const auto publish_something = [&](const Open& who) {
+        const std::uint8_t capsule = capsule_number();
+        say(who.number, request, capsule, kNames.at(below(kNames.size())), [&](Publication& each) {
+            wire::Publish& said = each.request;
+            said.once = below(2) == 0;
+            said.retain = said.once ? 1 : 1 + below(3);
+            said.linger_ms = below(2) == 0 ? std::nullopt : std::optional(below(3) * 300ULL);
+            if (below(3) == 0) {
+                said.access = {{kAlice, below(2) == 0 ? 0666U : 0600U}};
+            }
+            if (below(3) == 0) {
+                said.version = below(2) == 0 ? kFirstVersion - 20 + below(20) : kFirstVersion + below(60);
+                said.retired = below(4) == 0;
+                if (said.once && below(3) == 0) {
+                    said.taken_by = {kUsers.at(below(4)), session_hash(id16(static_cast<std::uint8_t>(100 + below(6)))),
+                                     lease_number()};
+                }
+            } else if (below(5) == 0) {
+                said.group = 1;
+            }
+            each.brought = {brought(who.uid * 10ULL + capsule + (below(8) == 0 ? 1 : 0))};
+            if (said.version == 0 && below(4) == 0) {
+                said.segments[0].carries_fd = false;
+                each.brought = {{}};
+            } else if (below(4) == 0) {
+                said.segments[0].reservation = 1;
+            }
+        });
+    };
+    const auto claim_something = [&](const Open& who) {
+        wire::Claims claims;
+        for (std::uint32_t n = 1 + below(3); n != 0; --n) {
+            claims.claims.push_back(
+                {{kUsers.at(below(4)), id16(capsule_number())}, lease_number(), kStates.at(below(3))});
+        }
+        daemon().claim(who.number, request, claims, out);
+    };
+    const auto attach_something = [&](const Open& who) {
+        last_lease = 1 + below(100);  // each is used once in a session
+        wire::Attach what = below(3) == 0 ? by_id(last_lease, kUsers.at(below(4)), capsule_number())
+                                          : by_name(last_lease, kNames.at(below(4)));
+        what.take = below(2) == 0;
+        if (!what.take && below(3) == 0) {
+            what.which = below(2) == 0 ? wire::Which::Exactly : wire::Which::NewerThan;
+            what.version = kFirstVersion - 20 + below(60);
+        }
+        const std::array<std::optional<std::uint64_t>, 3> times = {0, 200, std::nullopt};
+        daemon().attach(who.number, request, what, times.at(below(3)), now, out);
+        if (what.take && below(2) == 0) {
+            look();
+            daemon().confirm(who.number, request, {what.lease}, out);
+        }
+    };
+    std::uint64_t claimed = 0;
+    std::uint64_t taken = 0;
+    for (int life = 0; life < 60; ++life) {
+        for (int step = 0; step < 300; ++step) {
+            ++request;
+            if (sessions.size() < 2) {
+                open_one();
+                continue;
+            }
+            const std::size_t which = below(static_cast<std::uint32_t>(sessions.size()));
+            const Open who = sessions[which];
+            switch (below(20)) {
+                case 0:
+                    open_one();
+                    break;
+                case 1:
+                case 2:
+                case 3:
+                case 4:
+                    publish_something(who);
+                    break;
+                case 5:
+                case 6:
+                case 7:
+                    claim_something(who);
+                    break;
+                case 8:
+                case 9:
+                case 10:
+                    attach_something(who);
+                    break;
+                case 11:
+                case 12:
+                    daemon().confirm(who.number, request, {lease_number()}, out);
+                    break;
+                case 13:
+                    daemon().release(who.number, request, {{lease_number(), lease_number()}}, out);
+                    break;
+                case 14:
+                    daemon().cancel(who.number, {request - below(12)}, out);
+                    break;
+                case 15:
+                    daemon().withdraw(who.number, request, {{kUsers.at(below(4)), id16(capsule_number())}}, out);
+                    break;
+                case 16: {
+                    constexpr std::array<wire::Group::Action, 3> kActions = {
+                        wire::Group::Action::Begin, wire::Group::Action::Commit, wire::Group::Action::Abort};
+                    daemon().group(who.number, request, {1, kActions.at(below(3))}, out);
+                    break;
+                }
+                case 17:
+                    if (below(2) == 0) {
+                        daemon().watch(who.number, request, {1 + below(2), below(2) == 0 ? "" : "a"}, out);
+                    } else if (below(2) == 0) {
+                        daemon().reserve(who.number, request, {1, 4096}, now, out);
+                    } else {
+                        daemon().forget(who.number, request, {{capsule_number()}}, out);
+                    }
+                    break;
+                case 18:
+                    if (below(3) == 0) {
+                        daemon().resume_done(who.number, request, out);
+                    } else {
+                        expire(now + below(below(4) == 0 ? 40'000 : 400));
+                    }
+                    break;
+                default:
+                    if (below(3) == 0) {
+                        leave(who.number);
+                        sessions.erase(sessions.begin() + static_cast<std::ptrdiff_t>(which));
+                    }
+            }
+            look();
+            claimed = std::max(claimed, daemon().totals().claims);
+            for (const Outbox::Answering& each : std::vector(answering)) {
+                if (below(2) == 0) {
+                    daemon().note_answered(each.capsule, out);
+                    look();
+                }
+            }
+        }
+        taken += daemon().history().taken;
+        if (below(3) == 0) {  // all of them leave, and what lingers is let go
+            for (const Open& open : std::exchange(sessions, {})) {
+                leave(open.number);
+            }
+            expire(now + 100'000);
+            const SessionNumber root = come(0, 50);
+            for (const auto& [id, offer] : std::map(capsules)) {
+                withdraw_it(root, ++request, id.id.bytes[15], id.uid);
+            }
+            leave(root);
+            EXPECT_EQ(daemon().totals(), Registry::Totals{}) << life;
+            EXPECT_EQ(in_store(), Words{}) << life;
+        }
+        sessions.clear();
+        die();
+    }
+    EXPECT_GT(claimed, 5U);
+    EXPECT_GT(taken, 0U);
 }
 
 // ---- Compaction -----------------------------------------------------------------------------------------------------

@@ -349,7 +349,7 @@ class TakeResumeTest : public TakeTest {
         now = kWindowEnd;
         registry.expire(now, out);
         while (registry.has_window_rest()) {
-            registry.continue_window_close(out);
+            registry.continue_window_rest(out);
         }
         return take();
     }

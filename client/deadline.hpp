@@ -1,0 +1,22 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+
+#include "client/address.hpp"
+
+namespace hurray::client {
+
+/// Beyond this a timeout is as good as for ever (it is 35 years), and adding it to a time does not overflow.
+inline constexpr std::uint64_t kForEverMs = 1ULL << 40;
+
+/// When a timeout that began at `begin` is over. Absent: for ever.
+[[nodiscard]] inline Deadline deadline_after(Clock::time_point begin, std::optional<std::uint64_t> timeout_ms) {
+    if (!timeout_ms || *timeout_ms > kForEverMs) {
+        return std::nullopt;
+    }
+    return begin + std::chrono::milliseconds(*timeout_ms);
+}
+
+}  // namespace hurray::client
