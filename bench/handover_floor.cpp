@@ -264,7 +264,10 @@ Floor::Floor(int consumer_processor) : times_(make_shared_times()) {
         die("socketpair");
     }
     processes_.producer = ::getpid();
-    processes_.broker = fork_child({to_producer[0], to_consumer[0]}, [&] { broker(to_producer[1], to_consumer[1]); });
+    processes_.broker = fork_child({to_producer[0], to_consumer[0]}, [&] {
+        ::setsid();  // as hurrayd is: the scheduler shares processors out between sessions
+        broker(to_producer[1], to_consumer[1]);
+    });
     processes_.consumer = fork_child({to_producer[0], to_producer[1], to_consumer[1]}, [&] {
         baton_.close_writing_end();
         place_consumer(consumer_processor);
