@@ -97,7 +97,7 @@ def publish_bytes(client, name, element_type, shape, content):
     from hurray import _hurray
 
     dense = _hurray.Dense(_hurray.element_type_from_name(element_type), 1, shape, [], 0)
-    terms = _hurray.PublishTerms(None, (False, False), 0, None, 1, False)
+    terms = _hurray.PublishTerms(None, (False, False), 0, None, 1, False, None, 0)
     client._core.publish_copy(name, dense, content.__array_interface__["data"][0], content.nbytes, terms)
 
 
