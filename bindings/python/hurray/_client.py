@@ -676,9 +676,9 @@ class Client:
         return self._core.closed
 
     def hold(self, stop=None) -> None:
-        """Serve until Ctrl-C, or until `stop` (a threading.Event) is set or the client closed.
+        """Serve until Ctrl-C or until the client is closed; with `stop` (a threading.Event), until that is set, even if the client is closed before.
 
-        ConnectionLostError when the client has given up reaching the daemon (see `connect`), since its publications have ended then.
+        ConnectionLostError, at that moment, if the client has given up reaching the daemon (see `connect`): its publications have ended then.
         """
         if stop is None:
             hold(self._gone)
