@@ -3,39 +3,22 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
 #include <utility>
 
 #include <fcntl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 namespace hurrayd {
 namespace {
 
-using hurray::Errc;
 using hurray::UniqueFd;
 
 constexpr int kBacklog = 64;
 /// With no descriptor left at all, not even the spare one: how long scrapers stay in the backlog.
 constexpr std::chrono::milliseconds kAcceptPause{100};
 
-tl::unexpected<hurray::Error> refuse_os(const std::string& what, int error) {
-    return hurray::fail_os(Errc::Internal, error, what + ": " + std::strerror(error));
-}
-
-UniqueFd make_socket() { return UniqueFd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)); }
-
 UniqueFd open_spare() { return UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC)); }
-
-sockaddr_un address_of(const std::string& path) {
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    path.copy(address.sun_path, sizeof address.sun_path - 1);
-    return address;
-}
 
 std::string response(std::string_view status, std::string_view more_headers, std::string_view body, bool with_body) {
     std::string text = "HTTP/1.1 ";
@@ -135,77 +118,25 @@ class MetricsServer::Scrape : public std::enable_shared_from_this<Scrape> {
 
 // ---- The socket -----------------------------------------------------------------------------------------------------
 
-hurray::Result<MetricsServer::Endpoint> MetricsServer::open_endpoint(const MetricsOptions& options) {
-    const std::string& path = options.path;
-    // Made complete under another name and then moved into place: nobody ever meets it half made.
-    const std::string fresh = path + ".new";
-    if (fresh.size() >= sizeof(sockaddr_un::sun_path)) {
-        return hurray::fail_field(Errc::InvalidArgument, "metrics.path",
-                                  "the metrics socket's path has " + std::to_string(path.size()) + " bytes, at most " +
-                                      std::to_string(sizeof(sockaddr_un::sun_path) - 5) + " are possible: " + path);
-    }
-    struct stat status{};
-    if (::lstat(path.c_str(), &status) == 0) {
-        if (!S_ISSOCK(status.st_mode)) {
-            return hurray::fail_field(Errc::InvalidArgument, "metrics.path",
-                                      "something that is not a socket is at " + path);
-        }
-        const UniqueFd probe = make_socket();
-        const sockaddr_un address = address_of(path);
-        // A socket whose listener is gone refuses.
-        if (::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 ||
-            (errno != ECONNREFUSED && errno != ENOENT)) {
-            return hurray::fail(Errc::AlreadyExists, "something else serves " + path);
-        }
-    }
-    Endpoint endpoint;
-    endpoint.path = path;
-    endpoint.listener = make_socket();
-    if (!endpoint.listener) {
-        return refuse_os("make a socket", errno);
-    }
-    (void)::unlink(fresh.c_str());  // left by one that was killed at this very moment
-    const sockaddr_un address = address_of(fresh);
-    // On Linux the file gets the mode of the socket less the umask, so nobody can come in before chmod has its way.
-    if (::fchmod(endpoint.listener.get(), options.mode) != 0 ||
-        ::bind(endpoint.listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
-        return refuse_os("bind " + fresh, errno);
-    }
-    // A hardened service may not change owners at all, so only what has to be changed is.
-    const auto has_group = [&] { return ::lstat(fresh.c_str(), &status) == 0 && status.st_gid == *options.group; };
-    const bool is_made =
-        (!options.group || has_group() || ::lchown(fresh.c_str(), static_cast<uid_t>(-1), *options.group) == 0) &&
-        ::chmod(fresh.c_str(), options.mode) == 0 && ::lstat(fresh.c_str(), &status) == 0 &&
-        ::listen(endpoint.listener.get(), kBacklog) == 0 && ::rename(fresh.c_str(), path.c_str()) == 0;
-    if (!is_made) {
-        const int error = errno;
-        ::unlink(fresh.c_str());
-        return refuse_os("make the metrics socket " + path, error);
-    }
-    endpoint.device = status.st_dev;
-    endpoint.inode = status.st_ino;
-    return endpoint;
-}
-
 hurray::Result<std::unique_ptr<MetricsServer>> MetricsServer::open(asio::io_context& io, const MetricsOptions& options,
                                                                    std::function<std::string()> text) {
-    auto endpoint = open_endpoint(options);
-    if (!endpoint) {
-        return tl::unexpected(endpoint.error());
+    auto made = ListeningFile::make(SOCK_STREAM, options, kBacklog, "metrics.path");
+    if (!made) {
+        return tl::unexpected(made.error());
     }
-    std::unique_ptr<MetricsServer> server(new MetricsServer(io, std::move(*endpoint), std::move(text)));
+    std::unique_ptr<MetricsServer> server(new MetricsServer(io, std::move(*made), std::move(text)));
     server->accept_next();
     return server;
 }
 
-MetricsServer::MetricsServer(asio::io_context& io, Endpoint endpoint, std::function<std::string()> text)
+MetricsServer::MetricsServer(asio::io_context& io, ListeningFile::Made socket, std::function<std::string()> text)
     : io_(io),
-      endpoint_(std::move(endpoint)),
-      listener_(io, endpoint_.listener.get()),
+      file_(std::move(socket.file)),
+      listener_(io, socket.listener.get()),
       spare_(open_spare()),
       accept_pause_(io),
       text_(std::move(text)) {
-    (void)endpoint_.listener.release();
+    (void)socket.listener.release();
 }
 
 MetricsServer::~MetricsServer() { stop(); }
@@ -214,11 +145,7 @@ void MetricsServer::stop() {
     if (std::exchange(stopped_, true)) {
         return;
     }
-    struct stat status{};
-    if (::lstat(endpoint_.path.c_str(), &status) == 0 && status.st_dev == endpoint_.device &&
-        status.st_ino == endpoint_.inode) {
-        ::unlink(endpoint_.path.c_str());
-    }
+    file_.remove();
     boost::system::error_code ignored;
     listener_.close(ignored);
     accept_pause_.cancel();

@@ -12,18 +12,16 @@
 #include <sys/types.h>
 
 #include "daemon/asio.hpp"
+#include "daemon/listening_file.hpp"
 #include "libhurray/base/result.hpp"
 #include "libhurray/base/unique_fd.hpp"
 
 namespace hurrayd {
 
 /// Where metrics are to be had.
-struct MetricsOptions {
-    std::string path;  ///< empty: nowhere
+struct MetricsOptions : SocketPlace {  ///< with an empty path: nowhere
     /// The path was asked for by name, and not derived from that of the clients' socket.
     bool is_explicit = false;
-    mode_t mode = 0600;
-    std::optional<gid_t> group;
 };
 
 /// Serves the metrics on a Unix stream socket, as little of HTTP/1.1 as a scraper needs: GET and HEAD of /metrics (or /), one
@@ -57,15 +55,7 @@ class MetricsServer {
 
   private:
     class Scrape;
-    struct Endpoint {
-        std::string path;
-        hurray::UniqueFd listener;
-        dev_t device = 0;  ///< of the socket's file, to remove no other one
-        ino_t inode = 0;
-    };
-    [[nodiscard]] static hurray::Result<Endpoint> open_endpoint(const MetricsOptions& options);
-
-    MetricsServer(asio::io_context& io, Endpoint endpoint, std::function<std::string()> text);
+    MetricsServer(asio::io_context& io, ListeningFile::Made socket, std::function<std::string()> text);
     void accept_next();
     void accept_all();
     void serve(hurray::UniqueFd socket);
@@ -73,7 +63,7 @@ class MetricsServer {
     [[nodiscard]] std::string answer(std::string_view request) const;
 
     asio::io_context& io_;
-    Endpoint endpoint_;
+    ListeningFile file_;
     Waitable listener_;
     bool accepting_ = false;
     /// Given up for a scraper when no other descriptor is left: that is when somebody wants to look.

@@ -12,7 +12,6 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "daemon/log.hpp"
@@ -74,8 +73,6 @@ constexpr auto kNobody = static_cast<std::uint32_t>(-1);
 
 UniqueFd open_spare() { return UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC)); }
 
-UniqueFd make_socket() { return UniqueFd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)); }
-
 /// What an administrator should see is a warning; what is part of an ordinary life can be looked at.
 log::Level level_of(const hurray::Error& refusal) {
     switch (refusal.code) {
@@ -91,30 +88,11 @@ log::Level level_of(const hurray::Error& refusal) {
     }
 }
 
-/// Whether somebody listens at `address`. A socket whose listener is gone refuses.
-bool is_served(const sockaddr_un& address) {
-    const UniqueFd probe = make_socket();
-    return ::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 ||
-           (errno != ECONNREFUSED && errno != ENOENT);
-}
-
 }  // namespace
 
 // ---- The socket -----------------------------------------------------------------------------------------------------
 
 hurray::Result<Server::Endpoint> Server::open_endpoint(const SocketOptions& options) {
-    Endpoint endpoint;
-    endpoint.path = options.path;
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    if (options.path.empty() || options.path.size() >= sizeof address.sun_path) {
-        return hurray::fail_field(Errc::InvalidArgument, "socket.path",
-                                  "the socket's path has " + std::to_string(options.path.size()) +
-                                      " bytes, the kernel takes 1 to " + std::to_string(sizeof address.sun_path - 1) +
-                                      ": " + options.path);
-    }
-    std::memcpy(address.sun_path, options.path.data(), options.path.size());
-
     const std::size_t slash = options.path.rfind('/');
     if (slash != std::string::npos && slash != 0) {
         const std::string directory = options.path.substr(0, slash);
@@ -131,6 +109,7 @@ hurray::Result<Server::Endpoint> Server::open_endpoint(const SocketOptions& opti
     // The lock says whose the path is. Trying to connect first would be a race between two daemons that start at once; the
     // kernel gives the lock back however its holder ends, and the file stays, since removing it would be a race too.
     const std::string lock_path = options.path + ".lock";
+    Endpoint endpoint;
     endpoint.lock = UniqueFd(::open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (!endpoint.lock) {
         return refuse_os("open " + lock_path, errno);
@@ -142,43 +121,12 @@ hurray::Result<Server::Endpoint> Server::open_endpoint(const SocketOptions& opti
         return refuse_os("lock " + lock_path, errno);
     }
 
-    struct stat status{};
-    if (::lstat(options.path.c_str(), &status) == 0) {
-        if (!S_ISSOCK(status.st_mode)) {
-            return hurray::fail_field(Errc::InvalidArgument, "socket.path",
-                                      "something that is not a socket is at " + options.path);
-        }
-        if (is_served(address)) {
-            return hurray::fail(Errc::AlreadyExists,
-                                "something that holds no lock of hurrayd's serves " + options.path);
-        }
-        if (::unlink(options.path.c_str()) != 0 && errno != ENOENT) {
-            return refuse_os("remove the stale socket " + options.path, errno);
-        }
+    auto made = ListeningFile::make(SOCK_SEQPACKET, options, SOMAXCONN, "socket.path");
+    if (!made) {
+        return tl::unexpected(made.error());
     }
-
-    endpoint.listener = make_socket();
-    if (!endpoint.listener) {
-        return refuse_os("make a socket", errno);
-    }
-    // On Linux the file gets the mode of the socket less the umask, so nobody can come in before chmod has its way.
-    if (::fchmod(endpoint.listener.get(), options.mode) != 0 ||
-        ::bind(endpoint.listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
-        return refuse_os("bind " + options.path, errno);
-    }
-    // A hardened service may not change owners at all, so only what has to be changed is.
-    if (options.group && (::lstat(options.path.c_str(), &status) != 0 || status.st_gid != *options.group) &&
-        ::lchown(options.path.c_str(), static_cast<uid_t>(-1), *options.group) != 0) {
-        return refuse_os("give " + options.path + " to group " + std::to_string(*options.group), errno);
-    }
-    if (::chmod(options.path.c_str(), options.mode) != 0 || ::lstat(options.path.c_str(), &status) != 0) {
-        return refuse_os("set the mode of " + options.path, errno);
-    }
-    endpoint.device = status.st_dev;
-    endpoint.inode = status.st_ino;
-    if (::listen(endpoint.listener.get(), SOMAXCONN) != 0) {
-        return refuse_os("listen at " + options.path, errno);
-    }
+    endpoint.listener = std::move(made->listener);
+    endpoint.file = std::move(made->file);
     return endpoint;
 }
 
@@ -292,11 +240,7 @@ void Server::stop() {
         return;
     }
     // First the name, so that nobody comes in any more; a file that somebody else put there is not ours to remove.
-    struct stat status{};
-    if (!endpoint_.path.empty() && ::lstat(endpoint_.path.c_str(), &status) == 0 && status.st_dev == endpoint_.device &&
-        status.st_ino == endpoint_.inode) {
-        ::unlink(endpoint_.path.c_str());
-    }
+    endpoint_.file.remove();
     boost::system::error_code ignored;
     listener_.close(ignored);
     accept_pause_.cancel();

@@ -21,6 +21,7 @@
 #include "daemon/closer.hpp"
 #include "daemon/descriptor_budget.hpp"
 #include "daemon/dispatcher.hpp"
+#include "daemon/listening_file.hpp"
 #include "daemon/metrics.hpp"
 #include "daemon/notify_socket.hpp"
 #include "daemon/outbound.hpp"
@@ -37,10 +38,7 @@
 namespace hurrayd {
 
 /// Where clients come in.
-struct SocketOptions {
-    std::string path;
-    mode_t mode = 0600;
-    std::optional<gid_t> group;
+struct SocketOptions : SocketPlace {
     mode_t directory_mode = 0700;  ///< of the socket's directory, should it have to be made
 };
 
@@ -106,11 +104,9 @@ class Server final : private Session::Owner, private Outbound::Listener {
 
   private:
     struct Endpoint {
-        std::string path;  ///< empty, like the lock: the file is not ours
-        hurray::UniqueFd lock;
+        hurray::UniqueFd lock;  ///< none: the file is not ours
         hurray::UniqueFd listener;
-        dev_t device = 0;  ///< of the socket's file, to remove no other one
-        ino_t inode = 0;
+        ListeningFile file;
     };
     [[nodiscard]] static hurray::Result<Endpoint> open_endpoint(const SocketOptions& options);
 

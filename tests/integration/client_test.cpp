@@ -56,7 +56,7 @@ void cut_off(const std::string& daemons_path) {
         sockaddr_un peer{};
         socklen_t length = sizeof peer;
         if (::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &length) == 0 && peer.sun_family == AF_UNIX &&
-            daemons_path == peer.sun_path) {
+            daemons_path + ".new" == peer.sun_path) {  // the name by which it was bound
             ::shutdown(fd, SHUT_RDWR);
         }
     }

@@ -88,6 +88,51 @@ TEST(DaemonStart, AfterKillNineItStartsAgainByItself) {  // case C5
     RawPeer::greeted(daemon.socket_path());
 }
 
+// Scripts wait until the socket's file is there, and connect.
+TEST(DaemonStart, WhoeverSeesItsSocketCanConnect) {
+    DaemonProcess daemon;
+    for (int round = 0; round < 20; ++round) {
+        daemon.end(SIGTERM);
+        daemon.start_without_waiting();
+        while (!std::filesystem::exists(daemon.socket_path())) {
+        }
+        RawPeer::greeted(daemon.socket_path());
+    }
+}
+
+TEST(DaemonStart, StaleSocketIsReplacedInOneStep) {
+    DaemonProcess daemon;
+    for (int round = 0; round < 20; ++round) {
+        daemon.end(SIGKILL);
+        struct stat stale{};
+        ASSERT_EQ(::lstat(daemon.socket_path().c_str(), &stale), 0);
+        daemon.start_without_waiting();
+        struct stat now = stale;
+        while (now.st_ino == stale.st_ino) {
+            ASSERT_EQ(::lstat(daemon.socket_path().c_str(), &now), 0) << "there is a moment without one";
+        }
+        RawPeer::greeted(daemon.socket_path());
+    }
+    const auto files = std::filesystem::directory_iterator(std::filesystem::path(daemon.socket_path()).parent_path());
+    for (const auto& file : files) {
+        EXPECT_FALSE(file.path().native().ends_with(".new")) << file.path() << " is left";
+    }
+}
+
+TEST(DaemonStart, LongestPathIsServedAndALongerOneIsRefusedByItsLength) {
+    const std::size_t directory_bytes = (TemporaryDirectory() / "").size();  // all of them have names of one length
+    const DaemonProcess daemon({.arguments = {},
+                                .environment = {},
+                                .descriptor_limit = {},
+                                .socket = std::string(103 - directory_bytes, 's')});
+    EXPECT_EQ(daemon.socket_path().size(), 103u);
+    RawPeer::greeted(daemon.socket_path());
+    const auto refused = daemon.run_another({"--socket", daemon.socket_path() + "s"});
+    EXPECT_EQ(WEXITSTATUS(refused.status), 1);
+    EXPECT_NE(refused.output.find("has 104 bytes, 1 to 103 are possible: " + daemon.socket_path()), std::string::npos)
+        << refused.output;
+}
+
 TEST(DaemonStart, VersionsRiseOverItsDeath) {
     DaemonProcess daemon;
     RawPeer before = RawPeer::greeted(daemon.socket_path());

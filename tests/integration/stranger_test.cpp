@@ -222,29 +222,18 @@ TEST_F(Stranger, TwoClientsThatAreBothTheFirstOfTheirNamespaceAreNotMixedUp) {  
 // ---- Who may come in, and who listens: case G5
 
 TEST(Trust, SocketAndDirectoryAreNoWiderThanTheyShouldBeWhateverTheUmask) {  // case G5
-    const mode_t before = ::umask(0);
-    const TemporaryDirectory directory;
-    const std::string socket = directory / "made/hurrayd.sock";
-    DaemonProcess first;
-    const pid_t child = ::fork();
-    if (child == 0) {
-        const std::string binary = "/proc/" + std::to_string(first.pid()) + "/exe";
-        ::execl(binary.c_str(), "hurrayd", "--socket", socket.c_str(), "--log-level", "error", nullptr);
-        ::_exit(kFailed);
-    }
-    ::umask(before);
-    struct stat status{};
-    while (::stat(socket.c_str(), &status) != 0) {
-        ASSERT_EQ(::waitpid(child, nullptr, WNOHANG), 0);
-    }
-    const RawPeer peer = RawPeer::greeted(socket);  // it serves, so its modes are final
+    const DaemonProcess daemon({.arguments = {},
+                                .environment = {},
+                                .descriptor_limit = {},
+                                .before_exec = [] { ::umask(0); },
+                                .socket = "made/hurrayd.sock"});
+    const std::string& socket = daemon.socket_path();
     const bool is_system = ::geteuid() == 0;
+    struct stat status{};
     ASSERT_EQ(::stat(socket.c_str(), &status), 0);
     EXPECT_EQ(status.st_mode & 07777U, is_system ? 0660U : 0600U);
-    ASSERT_EQ(::stat((directory / "made").c_str(), &status), 0);
+    ASSERT_EQ(::stat(socket.substr(0, socket.rfind('/')).c_str(), &status), 0);
     EXPECT_EQ(status.st_mode & 07777U, is_system ? 0755U : 0700U);
-    ::kill(child, SIGTERM);
-    wait_for_end(child);
 }
 
 TEST_F(Stranger, AnotherUserOutsideTheGroupIsRefusedBySocketAndLibraryAlike) {  // case G5

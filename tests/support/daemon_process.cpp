@@ -43,7 +43,7 @@ std::string read_file(const std::string& path) {
 
 DaemonProcess::DaemonProcess(Options options)
     : options_(std::move(options)),
-      socket_path_(directory_ / "hurrayd.sock"),
+      socket_path_(directory_ / options_.socket),
       notifications_(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;

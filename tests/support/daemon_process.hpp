@@ -33,6 +33,7 @@ class DaemonProcess {
         bool is_addressed = true;     ///< LISTEN_PID and WATCHDOG_PID name the daemon; false: some other process
         bool waits_for_ready = true;  ///< false: starting returns at once
         std::string binary = {};      ///< empty: $HURRAYD, else the one of this build
+        std::string socket = "hurrayd.sock";  ///< in a directory of its own
     };
     explicit DaemonProcess(Options options);
     DaemonProcess() : DaemonProcess(Options{}) {}
