@@ -87,7 +87,14 @@ hurray::Result<void> Keeper::start_journal(std::uint64_t generation) {
     generation_ = generation;
     size_ = first_size_ = bytes.size();
     unwritten_.clear();  // the notes that it began with say as much
+    caught_up();
     return {};
+}
+
+void Keeper::caught_up() {
+    if (std::exchange(is_behind_, false)) {
+        log::info("journal_caught_up", {{"bytes", size_}});
+    }
 }
 
 void Keeper::keep(std::span<const keep::Step> steps) {
@@ -133,21 +140,26 @@ void Keeper::append() {
         return;
     }
     if (!write_at(journal_.get(), unwritten_, size_)) {
-        log::error("journal_failed", {{"reason", std::strerror(errno)},
-                                      {"effect", "versions and names may be given out twice after a restart"}});
+        if (!std::exchange(is_behind_, true)) {
+            log::error("journal_failed",
+                       {{"reason", std::strerror(errno)},
+                        {"effect", "until it is written, a restart may give versions and names out twice"}});
+        }
+        return;  // the next one tries again, at the same place
     }
     size_ += unwritten_.size();
     unwritten_.clear();
+    caught_up();
 }
 
 void Keeper::compact_if_due() {
-    if (size_ < first_size_ * kCompactAt + kCompactSlack) {
+    if (size_ + unwritten_.size() < first_size_ * kCompactAt + kCompactSlack) {
         return;
     }
     const std::uint64_t before = size_;
     const std::string old = name_of_journal(generation_);
     if (auto started = start_journal(generation_ + 1); !started) {
-        first_size_ = size_;  // later
+        first_size_ = size_ + unwritten_.size();  // later
         log::warning("journal_not_compacted", {{"reason", started.error().message}});
         return;
     }

@@ -40,12 +40,14 @@ class Keeper {
     /// was, and before anybody is told anything. Fails: Internal  no memfd to be had
     [[nodiscard]] hurray::Result<void> begin(const Found& found);
 
-    /// Does each of `steps`, in their order. What they say is kept when this returns.
+    /// Does each of `steps`, in their order. What they say is kept when this returns; notes for which the system has no memory, as soon as it
+    /// has some again.
     void keep(std::span<const keep::Step> steps);
 
   private:
     [[nodiscard]] hurray::Result<void> start_journal(std::uint64_t generation);
     void append();
+    void caught_up();
     void compact_if_due();
 
     DescriptorStore store_;
@@ -56,6 +58,7 @@ class Keeper {
     std::uint64_t size_ = 0;        ///< of the journal
     std::uint64_t first_size_ = 0;  ///< that it had when it was begun
     std::string unwritten_;         ///< notes that are to be appended
+    bool is_behind_ = false;        ///< some of them could not be
 };
 
 }  // namespace hurrayd::store
