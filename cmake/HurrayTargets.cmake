@@ -19,12 +19,12 @@ endfunction()
 
 function(hurray_target name)
   target_compile_options(${name} PRIVATE -Wall -Wextra -Wpedantic -Wconversion)
-  if(HURRAY_WARNINGS_AS_ERRORS)
-    target_compile_options(${name} PRIVATE -Werror)
-  endif()
   if(HURRAY_SANITIZE AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    # gcc's own documentation: with sanitizers this warning has false alarms (std::regex has one).
-    target_compile_options(${name} PRIVATE -Wno-maybe-uninitialized)
+    # gcc's documentation warns of false alarms with sanitizers, and of -Werror beside them: 12 has one in std::regex, 14 in
+    # std::copy of a byte. The same code is compiled without sanitizers too.
+    target_compile_options(${name} PRIVATE -Wno-maybe-uninitialized -Wno-array-bounds -Wno-stringop-overflow)
+  elseif(HURRAY_WARNINGS_AS_ERRORS)
+    target_compile_options(${name} PRIVATE -Werror)
   endif()
   hurray_sanitize(${name})
 endfunction()
