@@ -35,6 +35,8 @@ constexpr std::size_t kBurst = 32;
 constexpr std::chrono::milliseconds kBlindPause{1};
 /// The id of each connection's first request.
 constexpr std::uint64_t kHelloRequest = 1;
+/// In the epoll, of what is there beside the socket.
+constexpr std::uint32_t kOnWake = 1;
 
 Error too_many_in_flight() {
     return Error{Errc::Limit,
@@ -220,6 +222,7 @@ Result<std::unique_ptr<Connection>> Connection::open(const Address& address, Dea
     }
     epoll_event on_wake{};
     on_wake.events = EPOLLIN;
+    on_wake.data.u32 = kOnWake;
     epoll_event on_socket{};  // the level is set by update_interest
     if (::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, wake.get(), &on_wake) != 0 ||
         ::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, socket->get(), &on_socket) != 0) {
@@ -932,7 +935,7 @@ void Connection::end_out_of_memory(Lock& lock) noexcept {
 }
 
 void Connection::update_interest([[maybe_unused]] Lock& held) {
-    if (end_ || state_ == State::Away || (!pump_sleeps_ && !poll_fd_is_out_)) {
+    if (end_ || state_ == State::Away || (pumps_asleep_ == 0 && !poll_fd_is_out_)) {
         return;  // nobody looks; the pump sees to it before it goes to sleep
     }
     std::uint32_t interest = 0;
@@ -970,8 +973,10 @@ void Connection::queue_notices(Lock& held, std::vector<Notice>&& notices) {
 }
 
 void Connection::wake_pump([[maybe_unused]] Lock& held) noexcept {
-    if (!wake_set_ &&
-        (!pump_reads_ || end_ || closed_)) {  // if it reads, it is awake; these must still be seen by poll_fd
+    if (wake_set_ || (pumps_asleep_ == 0 && !poll_fd_is_out_)) {
+        return;  // who is awake looks at everything before it sleeps
+    }
+    if (!pump_reads_ || end_ || closed_) {  // if it reads, it is awake; these must still be seen by poll_fd
         set_eventfd(wake_.get());
         wake_set_ = true;
     }
@@ -982,18 +987,20 @@ bool Connection::pump(Lock& lock, Deadline deadline) {
     epoll_event events[2];
     const int timeout = notices_.empty() || has_teller_ ? poll_timeout(deadline) : 0;
     flush_releases(lock);  // who has queued one meanwhile did not wake us
-    pump_sleeps_ = true;
+    ++pumps_asleep_;
     update_interest(lock);
     lock.unlock();
     const int ready = ::epoll_wait(epoll_.get(), events, 2, timeout);
     const bool signalled = ready < 0 && errno == EINTR;
     lock.lock();
-    pump_sleeps_ = false;
+    --pumps_asleep_;
     if (wake_set_) {
         clear_eventfd(wake_.get());
         wake_set_ = false;
     }
-    if (!signalled && ready > 0 && waiters_ == 0 && !reading_ && !end_ && state_ != State::Away) {
+    const bool is_socket_ready = std::any_of(events, events + std::max(ready, 0),
+                                             [](const epoll_event& event) { return event.data.u32 != kOnWake; });
+    if (is_socket_ready && waiters_ == 0 && !reading_ && !end_ && state_ != State::Away) {
         const ReaderTurn turn(*this, lock, true);
         flush(lock);
         read_packets(lock, kBurst);
@@ -1189,6 +1196,9 @@ int Connection::poll_fd() {
     Lock lock(mutex_);
     poll_fd_is_out_ = true;
     update_interest(lock);
+    if (!notices_.empty() || end_ || closed_) {
+        wake_pump(lock);
+    }
     return epoll_.get();
 }
 

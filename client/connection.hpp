@@ -357,7 +357,7 @@ class Connection final {
     Clock::time_point next_chore_ = Clock::time_point::max();
     bool wake_set_ = false;
     std::uint32_t interest_ = 0;   ///< what the pump's epoll waits for on the socket
-    bool pump_sleeps_ = false;     ///< in its epoll
+    unsigned pumps_asleep_ = 0;    ///< in the epoll: the pump, or threads of the user in dispatch()
     bool poll_fd_is_out_ = false;  ///< the user may be polling the epoll at any time
     std::size_t open_leases_ = 0;
     bool stop_pump_ = false;

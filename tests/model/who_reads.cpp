@@ -54,6 +54,7 @@ std::string_view name_of(Rule rule) {
                                                                                             "LastWaiterOpensInterest",
                                                                                             "PumpOpensInterest",
                                                                                             "PollFdKeepsInterest",
+                                                                                            "PollFdSeesTheMark",
                                                                                             "NoticeWakesThePump",
                                                                                             "NoticeWakesTheTeller",
                                                                                             "EndFailsCalls",
@@ -167,7 +168,8 @@ class WhoReads::Step {
     }
 
     void wake_pump() {
-        if (!s.wake_set && (!s.pump_reads || s.end || s.closed)) {
+        const bool is_seen = s.pump_sleeps || (s.poll_fd_is_out && keeps(Rule::PollFdSeesTheMark));
+        if (!s.wake_set && is_seen && (!s.pump_reads || s.end || s.closed)) {
             s.wake_set = true;
         }
     }
@@ -626,7 +628,7 @@ class WhoReads::Step {
         s.pump_sleeps = false;
         s.wake_set = false;
         const bool is_signalled = (ready & kSignal) != 0;
-        if (!is_signalled && ready != 0 && s.waiters == 0 && (!s.reading || !keeps(Rule::OneReads)) && !s.end &&
+        if ((ready & (kIn | kOut)) != 0 && s.waiters == 0 && (!s.reading || !keeps(Rule::OneReads)) && !s.end &&
             s.life != Life::Away) {
             begin_to_read(true);
             flush();

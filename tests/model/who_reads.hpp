@@ -51,6 +51,7 @@ enum class Rule : std::uint8_t {
     LastWaiterOpensInterest,    ///< ~Registration: update_interest
     PumpOpensInterest,          ///< pump: update_interest before it sleeps
     PollFdKeepsInterest,        ///< update_interest: also while only the program itself polls the descriptor
+    PollFdSeesTheMark,          ///< wake_pump: also while only the program itself polls the descriptor
     NoticeWakesThePump,         ///< queue_notices: wake_pump
     NoticeWakesTheTeller,       ///< queue_notices: untold_
     EndFailsCalls,              ///< end: fail_calls
