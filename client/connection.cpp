@@ -248,6 +248,7 @@ wire::Hello Connection::hello() const {
     hello.version_min = wire::kProtocolVersionMin;
     hello.version_max = wire::kProtocolVersionMax;
     hello.keeps_segments = true;
+    hello.takes_bundles = true;
     hello.client_name = greeting_.client_name;
     hello.session = session_;
     return hello;
@@ -796,16 +797,42 @@ void Connection::read_packets(Lock& lock, std::size_t most) {
     }
 }
 
+/// What was received, and the packets that it brings.
 void Connection::handle(Lock& lock, std::span<const std::byte> bytes, wire::Received& received) {
+    if (received.truncated) {
+        break_off(lock, "a packet over the limit");
+        return;
+    }
+    auto brought = wire::more_in(bytes);
+    if (!brought) {
+        break_off(lock, brought.error().message);
+        return;
+    }
+    const std::vector<std::string_view> more = std::move(*brought);
+    handle_one(lock, bytes, received);
+    wire::Received alone;
+    for (auto next = more.begin(); next != more.end() && !end_ && state_ != State::Away; ++next) {
+        const auto packet = std::as_bytes(std::span(*next));
+        if (const auto nested = wire::more_in(packet); !nested || !nested->empty()) {
+            break_off(lock, "a packet that another one brought is no Packet, or brings more");
+            return;
+        }
+        handle_one(lock, packet, alone);
+    }
+}
+
+void Connection::break_off(Lock& lock, const std::string& why) {
+    end(lock, Error{Errc::Protocol, "hurrayd broke the protocol: " + why});
+}
+
+void Connection::handle_one(Lock& lock, std::span<const std::byte> bytes, wire::Received& received) {
     lock.unlock();
     const bool fds_missing = received.fds_missing;
-    auto packet = received.truncated
-                      ? fail(Errc::Protocol, "a packet over the limit")
-                      : wire::decode_packet(bytes, fds_missing ? wire::kAnyFdCount : received.fds.size());
+    auto packet = wire::decode_packet(bytes, fds_missing ? wire::kAnyFdCount : received.fds.size());
     lock.lock();
     if (!packet) {
         if (packet.error().code != Errc::Unsupported) {
-            end(lock, Error{Errc::Protocol, "hurrayd broke the protocol: " + packet.error().message});
+            break_off(lock, packet.error().message);
         }
         return;  // an event of a newer daemon
     }

@@ -298,6 +298,8 @@ class Connection final {
     [[nodiscard]] bool read_until_done(Lock& lock, const Wait& wait);
     void read_packets(Lock& lock, std::size_t most);
     void handle(Lock& lock, std::span<const std::byte> bytes, wire::Received& received);
+    void handle_one(Lock& lock, std::span<const std::byte> bytes, wire::Received& received);
+    void break_off(Lock& lock, const std::string& why);
     void handle_event(Lock& lock, wire::PacketMessage&& event);
     void handle_reply(Lock& lock, wire::Packet&& packet, std::vector<UniqueFd>&& fds, bool fds_missing);
     void lose(Lock& lock, Error reason);

@@ -145,6 +145,7 @@ hurray::Result<void> Dispatcher::greet(Peer& peer, const wire::Request& request,
     }
     peer.greeted = true;
     peer.keeps_segments = hello.keeps_segments;
+    peer.takes_bundles = hello.takes_bundles;
     wire::HelloReply reply;
     reply.version = std::min(hello.version_max, wire::kProtocolVersionMax);
     reply.instance = instance_;

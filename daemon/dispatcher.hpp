@@ -40,6 +40,7 @@ class Dispatcher {
         bool greeted = false;         ///< its Hello was accepted: the registry knows it
         std::string label;            ///< what it calls itself; for logs
         bool keeps_segments = false;  ///< as its Hello said
+        bool takes_bundles = false;   ///< so too
     };
 
     Dispatcher(Registry& registry, SegmentTable& segments, const DescriptorBudget& budget,

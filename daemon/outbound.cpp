@@ -30,6 +30,8 @@ int unread_bytes(int socket) noexcept {
 
 /// How far behind a packet others are looked for that go with it: what a burst sets off, a few times over.
 constexpr std::size_t kLookAhead = 128;
+/// Of several packets in one: a socket that is nearly full has room for it all the same, sooner or later.
+constexpr std::size_t kMostBundledBytes = 16 * 1024;
 /// Segments that a step lets go and that are closed on the spot, if they are small: it takes some ten microseconds each.
 constexpr std::size_t kFewDropped = 16;
 /// What is kept of a segment that a session was sent: here, and that the session has it where the segment is.
@@ -173,6 +175,12 @@ void Outbound::keep_segments(SessionNumber session) {
     }
 }
 
+void Outbound::take_bundles(SessionNumber session) {
+    if (const auto found = peers_.find(session.value); found != peers_.end()) {
+        found->second.takes_bundles = true;
+    }
+}
+
 void Outbound::carry_all(const Peer& peer, wire::Packet& packet) noexcept {
     auto* reply = peer.keeps_segments ? std::get_if<wire::AttachReply>(&packet.message) : nullptr;
     if (reply != nullptr) {
@@ -299,6 +307,7 @@ bool Outbound::send_run(Peer& peer, Outbox& out, std::size_t first, std::size_t 
         return false;
     }
     run_.clear();
+    bundles_.clear();
     run_fds_.clear();
     run_segments_.clear();
     encoded_.clear();
@@ -332,9 +341,7 @@ bool Outbound::send_run(Peer& peer, Outbox& out, std::size_t first, std::size_t 
             break;
         }
         carried_fds += count;
-        const std::size_t begin = encoded_.size();
-        wire::append(next.packet, encoded_);
-        run_.push_back({i, begin, encoded_.size(), first_fd, count});
+        pack(peer, next, i, first_fd);
     }
     if (run_.size() < 2) {
         for (const RunPart& part : run_) {
@@ -343,16 +350,16 @@ bool Outbound::send_run(Peer& peer, Outbox& out, std::size_t first, std::size_t 
         return false;
     }
     std::array<wire::Parcel, wire::kMaxRun> packets;
-    for (std::size_t i = 0; i < run_.size(); ++i) {
-        const RunPart& part = run_[i];
-        packets.at(i) = {encoded_.bytes().subspan(part.begin, part.end - part.begin),
-                         std::span(run_fds_).subspan(part.first_fd, part.fds)};
+    for (std::size_t i = 0; i < bundles_.size(); ++i) {
+        const Bundle& bundle = bundles_[i];
+        packets.at(i) = {encoded_.bytes().subspan(bundle.begin, bundle.end - bundle.begin),
+                         std::span(run_fds_).subspan(bundle.first_fd, bundle.fds)};
     }
-    const auto run = wire::send_packets(peer.socket, std::span(packets).first(run_.size()));
+    const auto run = wire::send_packets(peer.socket, std::span(packets).first(bundles_.size()));
     const std::size_t sent = run ? run->count : 0;  // what stopped it stops the next one too, and is seen there
     for (std::size_t i = 0; i < run_.size(); ++i) {
         Outgoing& outgoing = out.packets[run_[i].index];
-        if (i < sent) {
+        if (run_[i].bundle < sent) {
             is_placed_[run_[i].index] = true;
             peer.unread_fds += run_[i].fds;
             unread_fds_ += run_[i].fds;
@@ -362,6 +369,28 @@ bool Outbound::send_run(Peer& peer, Outbox& out, std::size_t first, std::size_t 
         }
     }
     return sent != 0;
+}
+
+/// Puts it into the run, whose last descriptors are its own, from `first_fd` on: into the last bundle if it may come in that.
+void Outbound::pack(const Peer& peer, const Outgoing& outgoing, std::size_t index, std::size_t first_fd) {
+    const std::size_t fds = run_fds_.size() - first_fd;
+    const bool may_join_bundle = peer.takes_bundles && fds == 0 && !bundles_.empty() && !bundles_.back().is_closed;
+    if (may_join_bundle) {
+        Bundle& last = bundles_.back();
+        wire::append_more(outgoing.packet, encoded_);
+        if (encoded_.size() - last.begin <= kMostBundledBytes) {
+            last.end = encoded_.size();
+            run_.push_back({index, bundles_.size() - 1, fds});
+            return;
+        }
+        encoded_.shrink_to(last.end);
+    }
+    const std::size_t begin = encoded_.size();
+    wire::append(outgoing.packet, encoded_);
+    // Whoever has just said Hello reads the answer to that, and nothing else.
+    const bool is_hello = std::holds_alternative<wire::HelloReply>(outgoing.packet.message);
+    bundles_.push_back({begin, encoded_.size(), first_fd, fds, is_hello});
+    run_.push_back({index, bundles_.size() - 1, fds});
 }
 
 void Outbound::add_unsent(std::vector<Place>& after, const Place& place, SessionNumber to) const {

@@ -93,6 +93,9 @@ class Outbound {
 
     /// The session keeps the segments that it is sent: from now on no grant brings it the same descriptor twice.
     void keep_segments(SessionNumber session);
+    /// The session understands packets that bring others (wire::Packet::more): what goes to it in one run comes in few of them, which costs
+    /// it, and wakes it, once.
+    void take_bundles(SessionNumber session);
     /// Tells those that keep segments which of them have gone. To be called now and then while `has_gone`: they matter to
     /// nobody at once, and many fit a packet.
     void tell_gone();
@@ -151,6 +154,7 @@ class Outbound {
         std::size_t aside_bytes = 0;
         std::size_t unread_fds = 0;  ///< at most; 0 is known by asking the kernel
         int unread_bytes = 0;        ///< when last looked at by cut_hoarder()
+        bool takes_bundles = false;
         bool keeps_segments = false;
         std::unordered_set<std::uint64_t> kept;  ///< sent to it, and neither dropped by it nor gone
         std::set<std::uint64_t> gone;            ///< what it is still to be told
@@ -168,6 +172,7 @@ class Outbound {
     [[nodiscard]] bool has_peer(SessionNumber session) const noexcept;
     [[nodiscard]] bool may_join(const Outbox& out, std::size_t index) const;
     bool send_run(Peer& peer, Outbox& out, std::size_t first, std::size_t end);
+    void pack(const Peer& peer, const Outgoing& outgoing, std::size_t index, std::size_t first_fd);
     static void carry_all(const Peer& peer, hurray::wire::Packet& packet) noexcept;
     static void leave_out_kept(const Peer& peer, hurray::wire::Packet& packet, std::span<const std::uint64_t> before);
     void note_sent(SessionNumber session, Peer& peer, SegmentNumber segment);
@@ -209,15 +214,22 @@ class Outbound {
     hurray::wire::PacketBuffer encoded_;
     std::vector<Place> places_;    ///< of the packets that are being delivered
     std::vector<bool> is_placed_;  ///< of these: sent, queued or passed over
-    /// A packet of a run: where its bytes and descriptors are.
+    /// A packet of a run, and in which of `bundles_` it goes.
     struct RunPart {
         std::size_t index;
+        std::size_t bundle;
+        std::size_t fds;
+    };
+    std::vector<RunPart> run_;
+    /// What goes out as one packet: one, or several of which the first may bring descriptors. Where its bytes and descriptors are.
+    struct Bundle {
         std::size_t begin;
         std::size_t end;
         std::size_t first_fd;
         std::size_t fds;
+        bool is_closed;  ///< has to come alone
     };
-    std::vector<RunPart> run_;
+    std::vector<Bundle> bundles_;
     std::vector<int> run_fds_;
     std::vector<std::uint64_t> run_segments_;
     std::vector<SessionNumber> to_flush_;

@@ -434,6 +434,9 @@ void Server::on_packet(Session& session, std::span<const std::byte> packet, wire
         if (session.peer().keeps_segments) {
             outbound_.keep_segments(number);
         }
+        if (session.peer().takes_bundles) {
+            outbound_.take_bundles(number);
+        }
     }
     if (!received.fds.empty() || received.is_left) {
         close_unused(session, received);

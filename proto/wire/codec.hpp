@@ -40,11 +40,18 @@ inline constexpr std::size_t kAnyFdCount = static_cast<std::size_t>(-1);
 
 /// Reads and checks one packet from the daemon that came with `fd_count` descriptors.
 ///
+/// What it brings in `more` is not looked at: each is a packet of its own.
+///
 /// An Error whose status this version does not know comes as Errc::Protocol, with the number in its message.
 ///
 /// Fails: Unsupported  an event that this version does not know, by its message or by its kind: to be passed over
 ///        Protocol     whatever else is wrong, such as an event with a request_id or a reply without one
 [[nodiscard]] Result<Packet> decode_packet(std::span<const std::byte> packet, std::size_t fd_count);
+
+/// The packets that `packet` brings, still encoded, in their order: a loan of its bytes.
+///
+/// Fails: Protocol  no Packet at all
+[[nodiscard]] Result<std::vector<std::string_view>> more_in(std::span<const std::byte> packet);
 
 /// Makes `out` the bytes of `request`. Nothing is checked, the length of the packet neither; of text for people in a Packet,
 /// control characters and what is not UTF-8 travel as '?'.
@@ -54,6 +61,8 @@ void encode(const Packet& packet, PacketBuffer& out);
 void append(std::uint64_t request_id, std::optional<std::uint64_t> timeout_ms, const RequestMessage& message,
             PacketBuffer& out);
 void append(const Packet& packet, PacketBuffer& out);
+/// Adds `packet`, which brings no descriptors, to the one that `out` ends with (Packet.more).
+void append_more(const Packet& packet, PacketBuffer& out);
 /// The same where it is not done again and again.
 [[nodiscard]] std::string encoded(const Request& request);
 [[nodiscard]] std::string encoded(const Packet& packet);

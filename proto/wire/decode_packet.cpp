@@ -641,6 +641,9 @@ Envelope read_envelope(std::span<const std::byte> packet) {
         }
         const std::uint32_t number = in.tag();
         const std::string_view body = read_bytes(in);
+        if (number == pb::Packet::kMoreFieldNumber) {
+            continue;
+        }
         const Kind kind = kind_of(number);
         if (kind != Kind::Unknown || out.kind == Kind::Unknown) {
             out.message = number;
@@ -732,6 +735,22 @@ Result<Packet> decode_packet(std::span<const std::byte> packet, std::size_t fd_c
             return pass_on(message);
         }
         return Packet{in.request_id, std::move(*message)};
+    } catch (const protozero::exception&) {
+        return fail(Errc::Protocol, "what came is no Packet of hurray.broker.v1");
+    }
+}
+
+Result<std::vector<std::string_view>> more_in(std::span<const std::byte> packet) {
+    std::vector<std::string_view> more;
+    try {
+        for (Reader in(reinterpret_cast<const char*>(packet.data()), packet.size()); in.next();) {
+            if (in.tag_and_type() == bytes(pb::Packet::kMoreFieldNumber)) {
+                more.push_back(read_bytes(in));
+            } else {
+                in.skip();
+            }
+        }
+        return more;
     } catch (const protozero::exception&) {
         return fail(Errc::Protocol, "what came is no Packet of hurray.broker.v1");
     }

@@ -36,6 +36,9 @@ Result<RequestMessage> read_hello(std::string_view message) {
             case varint(pb::Hello::kKeepsSegmentsFieldNumber):
                 out.keeps_segments = read_bool(in);
                 break;
+            case varint(pb::Hello::kTakesBundlesFieldNumber):
+                out.takes_bundles = read_bool(in);
+                break;
             default:
                 in.skip();
         }

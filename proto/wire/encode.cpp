@@ -59,6 +59,7 @@ void write(const Hello& in, Writer& out) {
         put_id(out, pb::Hello::kLastInstanceFieldNumber, *in.last_instance);
     }
     put(out, pb::Hello::kKeepsSegmentsFieldNumber, in.keeps_segments ? 1 : 0);
+    put(out, pb::Hello::kTakesBundlesFieldNumber, in.takes_bundles ? 1 : 0);
 }
 
 void write(const Publish& in, Writer& out) {
@@ -365,6 +366,13 @@ void encode(const Request& request, PacketBuffer& out) {
 
 void append(const Packet& packet, PacketBuffer& out) {
     Writer writer(out);
+    put(writer, pb::Packet::kRequestIdFieldNumber, packet.request_id);
+    put_message(writer, kPacketFields[packet.message.index()], packet.message, out);
+}
+
+void append_more(const Packet& packet, PacketBuffer& out) {
+    Writer before(out);
+    Writer writer = part_of(before, pb::Packet::kMoreFieldNumber);
     put(writer, pb::Packet::kRequestIdFieldNumber, packet.request_id);
     put_message(writer, kPacketFields[packet.message.index()], packet.message, out);
 }

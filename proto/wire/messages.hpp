@@ -161,6 +161,7 @@ struct Hello {
     Id16 session;
     std::optional<Id16> last_instance;
     bool keeps_segments = false;
+    bool takes_bundles = false;
 };
 
 struct Publish {

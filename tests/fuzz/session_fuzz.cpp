@@ -414,7 +414,8 @@ class World : private hurrayd::Outbound::Listener {
             if (how / 8 % 8 < 4) {
                 last_instance = id16(how / 8 % 2 == 0 ? 1 : 2);  // of this life or of another one
             }
-            send(*slot, wire::Hello{1, 1, "fuzz", slot->session, last_instance, how / 4 % 2 != 0}, script);
+            send(*slot, wire::Hello{1, 1, "fuzz", slot->session, last_instance, how / 4 % 2 != 0, how / 8 % 2 != 0},
+                 script);
         }
     }
 
@@ -620,6 +621,9 @@ class World : private hurrayd::Outbound::Listener {
             outbound_.keep_segments(number);
             peer.witness.keeps_segments();
         }
+        if (!was_greeted && peer.daemons.greeted && peer.daemons.takes_bundles) {
+            outbound_.take_bundles(number);
+        }
         outbound_.deliver(out_);
         if (is_over) {
             broken_.push_back(number);
@@ -636,9 +640,17 @@ class World : private hurrayd::Outbound::Listener {
                 return;
             }
             HURRAY_CHECK(!received->truncated && !received->fds_missing);
-            const auto packet = wire::decode_packet(std::span(buffer).first(received->size), received->fds.size());
+            const auto bytes = std::span(buffer).first(received->size);
+            const auto packet = wire::decode_packet(bytes, received->fds.size());
             HURRAY_CHECK(packet.has_value());
             peer.witness.see(*packet);
+            const auto more = wire::more_in(bytes);
+            HURRAY_CHECK(more.has_value() && (more->empty() || peer.daemons.takes_bundles));
+            for (const std::string_view each : *more) {
+                const auto other = wire::decode_packet(std::as_bytes(std::span(each)), 0);
+                HURRAY_CHECK(other.has_value());
+                peer.witness.see(*other);
+            }
         }
     }
 

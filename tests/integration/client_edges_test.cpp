@@ -648,6 +648,56 @@ TEST(StubbedDaemon, EventsThatNobodyDispatchesTakeABoundedAmountOfMemory) {
     client.close();  // the stub does not answer the Unwatch
 }
 
+/// The answer to a List, as what `first` brings.
+std::string bundle(std::string first, std::uint64_t list_request) {
+    wire::PacketBuffer buffer;
+    buffer.append(first.data(), first.size());
+    wire::append_more(wire::Packet{list_request, wire::ListReply{{}, ""}}, buffer);
+    return std::string(buffer.view());
+}
+
+TEST(StubbedDaemon, PacketsThatComeInOneAreDealtWithAsIfTheyCameAlone) {
+    StubDaemon stub;
+    const Client client = stub.connect();
+    const std::string unknown_event("\x92\x03\x02\x08\x01",
+                                    5);  // of a newer daemon: passed over, and not what it brings
+    const std::string last_words = wire::encoded(wire::Packet{0, wire::Closing{{Errc::Closed, "that was all"}}});
+    for (const std::string& first : {unknown_event, last_words}) {
+        auto daemon = std::async(std::launch::async, [&] {
+            const std::string bytes = bundle(first, stub.receive().request_id);
+            ::send(stub.fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+        });
+        EXPECT_EQ(client.list().size(), 0U);
+        daemon.get();
+    }
+    ::shutdown(stub.fd(), SHUT_RDWR);
+    std::string message;
+    EXPECT_EQ(status_of([&] { (void)client.list(); }, &message), HURRAY_ERR_CONNECTION_LOST);
+    EXPECT_NE(message.find("that was all"), std::string::npos) << message;
+}
+
+TEST(StubbedDaemon, APacketThatCameInOneAndIsNoneOrBringsMoreEndsTheConnection) {
+    const auto within = [](std::uint64_t request, std::string_view each) {
+        std::string bytes = bundle(wire::encoded(wire::Packet{request, wire::ListReply{{}, ""}}), request + 1);
+        bytes.append("\xe2\x03").push_back(static_cast<char>(each.size()));  // Packet.more
+        return bytes.append(each);
+    };
+    for (const bool is_nested : {true, false}) {
+        StubDaemon stub;
+        const Client client = stub.connect();
+        auto daemon = std::async(std::launch::async, [&] {
+            const std::uint64_t request = stub.receive().request_id;
+            const std::string bytes = within(request, is_nested ? bundle("", request + 1) : "\xff\xff");
+            ::send(stub.fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+        });
+        EXPECT_EQ(client.list().size(), 0U);  // what came before it is whole
+        daemon.get();
+        std::string message;
+        EXPECT_EQ(status_of([&] { (void)client.list(); }, &message), HURRAY_ERR_PROTOCOL);
+        EXPECT_NE(message.find("that another one brought"), std::string::npos) << message;
+    }
+}
+
 TEST(StubbedDaemon, EveryByteOfAGrantWrong) {
     int survived = 0;
     StubDaemon stub;

@@ -132,7 +132,8 @@ Request hello() {
               {{"set", bytes(5, kId)},
                {"empty", bytes(5, "")},
                {"15 bytes", bytes(5, kId.substr(1)), kInvalid, "hello.last_instance", {"16", "15"}}}},
-             {"keeps_segments", "", {{"set", number(6, 1)}, {"any number", number(6, UINT64_MAX)}}}}};
+             {"keeps_segments", "", {{"set", number(6, 1)}, {"any number", number(6, UINT64_MAX)}}},
+             {"takes_bundles", "", {{"set", number(7, 1)}, {"any number", number(7, UINT64_MAX)}}}}};
 }
 
 Request publish() {

@@ -693,6 +693,90 @@ TEST_F(OutboundTest, QueuedDescriptorsOutliveTheirCapsule) {
     EXPECT_EQ(segments.size(), 0u);
 }
 
+// ---- Several packets in one ----
+
+/// A session that understands that.
+class BundlingOutboundTest : public OutboundTest {
+  protected:
+    const SessionNumber reader = add(1);
+    void SetUp() override { outbound.take_bundles(reader); }
+
+    /// The request ids that have arrived, those that came in one together.
+    std::vector<std::vector<std::uint64_t>> bundles(SessionNumber session) {
+        std::vector<std::vector<std::uint64_t>> all;
+        std::array<std::byte, wire::kMaxPacketBytes> buffer;
+        for (;;) {
+            auto received = wire::receive_packet(ends.at(session.value).peer.get(), buffer);
+            if (!received || received->kind != wire::Received::Kind::Packet) {
+                return all;
+            }
+            const auto bytes = std::span(buffer).first(received->size);
+            all.push_back({wire::decode_packet(bytes, received->fds.size())->request_id});
+            const auto more = wire::more_in(bytes);
+            for (const std::string_view each : more.value()) {
+                all.back().push_back(wire::decode_packet(std::as_bytes(std::span(each)), 0)->request_id);
+            }
+        }
+    }
+    using Bundles = std::vector<std::vector<std::uint64_t>>;
+};
+
+TEST_F(BundlingOutboundTest, WhatGoesToItTogetherComesInOne) {
+    const auto other = add(2);
+    for (const SessionNumber to : {reader, other}) {
+        out.send(to, 1, wire::PublishReply{});
+        out.send(to, 2, wire::Done{});
+    }
+    out.send(reader, 3, wire::Done{});
+    outbound.deliver(out);
+    EXPECT_EQ(bundles(reader), (Bundles{{1, 2, 3}}));
+    EXPECT_EQ(bundles(other), (Bundles{{1}, {2}})) << "it did not ask for that";
+    send(reader, 4);
+    EXPECT_EQ(bundles(reader), (Bundles{{4}}));
+}
+
+TEST_F(BundlingOutboundTest, TheAnswerToHelloComesAlone) {
+    out.send(reader, 1, wire::HelloReply{1, {}, {}, 0});
+    out.send(reader, 2, wire::Done{});
+    out.send(reader, 3, wire::Done{});
+    outbound.deliver(out);
+    EXPECT_EQ(bundles(reader), (Bundles{{1}, {2, 3}}));
+}
+
+TEST_F(BundlingOutboundTest, DescriptorsBelongToTheFirstOfABundle) {
+    const SegmentNumber segment = segments.add(UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC)), 4096);
+    wire::AttachReply grant;
+    grant.segments = {{segment.value, true, wire::Memory::Reusable, 4096, 0}};
+    out.send(reader, 1, wire::Done{});
+    out.send(reader, 2, grant);
+    out.send(reader, 3, wire::Done{});
+    out.send(reader, 4, grant);
+    outbound.deliver(out);
+    EXPECT_EQ(bundles(reader), (Bundles{{1}, {2, 3}, {4}}));
+}
+
+TEST_F(BundlingOutboundTest, ABundleIsNoLongerThanASocketTakesSoon) {
+    const std::vector<std::uint64_t> numbers(700, UINT64_MAX);  // of ten bytes each
+    for (int i = 0; i < 5; ++i) {
+        out.send(reader, 0, wire::SegmentsGone{numbers});
+    }
+    outbound.deliver(out);
+    EXPECT_EQ(bundles(reader), (Bundles{{0, 0}, {0, 0}, {0}}));
+}
+
+TEST_F(BundlingOutboundTest, WhatASocketDoesNotTakeComesLaterAndOnce) {
+    const std::uint64_t before = fill(reader);
+    for (std::uint64_t id = 1; id <= 3; ++id) {
+        out.send(reader, id, wire::Done{});
+    }
+    outbound.deliver(out);
+    EXPECT_EQ(drain(reader), (std::vector<std::uint64_t>{1, 2, 3})) << "behind " << before;
+    out.send(reader, 4, wire::Done{});
+    out.send(reader, 5, wire::Done{});
+    outbound.deliver(out);
+    EXPECT_EQ(bundles(reader), (Bundles{{4, 5}}));
+}
+
 /// A session that keeps segments, and one segment that is in use.
 class KeepingOutboundTest : public OutboundTest {
   protected:

@@ -51,6 +51,35 @@ TEST(CodecPacketTest, BufferThatIsUsedAgainHoldsTheLastPacketOnly) {
     EXPECT_EQ(buffer.view(), encoded(Packet{2, Done{}}));
 }
 
+TEST(CodecPacketTest, APacketThatBringsOthersIsReadAsIfItCameAlone) {
+    const Packet event{0, SegmentsGone{{3, 4}}};
+    const Packet reply{2, Done{}};
+    PacketBuffer buffer;
+    encode(Packet{1, PublishReply{7}}, buffer);
+    append_more(event, buffer);
+    append_more(reply, buffer);
+    const auto first = decode_packet(buffer.bytes(), 0);
+    ASSERT_TRUE(first);
+    EXPECT_EQ(first->request_id, 1U);
+    EXPECT_EQ(std::get<PublishReply>(first->message).version, 7U);
+    const auto more = more_in(buffer.bytes());
+    ASSERT_TRUE(more);
+    EXPECT_EQ(std::vector<std::string>(more->begin(), more->end()),
+              (std::vector<std::string>{encoded(event), encoded(reply)}));
+    pb::Packet generated;
+    ASSERT_TRUE(generated.ParseFromString(std::string(buffer.view())));
+    EXPECT_EQ(generated.more_size(), 2);
+}
+
+TEST(CodecPacketTest, WhatIsNoPacketBringsNoneAndMostBringNone) {
+    const auto none = more_in(as_bytes(std::string(100, '\xFF')));
+    ASSERT_FALSE(none);
+    EXPECT_EQ(none.error().code, Errc::Protocol);
+    const auto alone = more_in(as_bytes(encoded(Packet{2, Done{}})));
+    ASSERT_TRUE(alone);
+    EXPECT_TRUE(alone->empty());
+}
+
 // ---- What is right arrives -----------------------------------------------------------------------------------------
 
 TEST(CodecPacketTest, AnErrorArrivesAsItWasSent) {

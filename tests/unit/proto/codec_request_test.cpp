@@ -98,7 +98,7 @@ pb::Request with_id(std::uint64_t request_id) {
 // ---- What is right arrives -----------------------------------------------------------------------------------------
 
 TEST(CodecRequestTest, HelloArrivesAsItWasSent) {
-    const Request request{1, 0, Hello{1, 3, "tr\xC3\xA4iner", id_of(kId), std::nullopt, true}};
+    const Request request{1, 0, Hello{1, 3, "tr\xC3\xA4iner", id_of(kId), std::nullopt, true, true}};
     const auto decoded = there_and_back(request);
     const auto& got = std::get<Hello>(decoded.message);
     EXPECT_EQ(got.version_min, 1U);
@@ -107,6 +107,7 @@ TEST(CodecRequestTest, HelloArrivesAsItWasSent) {
     EXPECT_EQ(got.session, id_of(kId));
     EXPECT_FALSE(got.last_instance);
     EXPECT_TRUE(got.keeps_segments);
+    EXPECT_TRUE(got.takes_bundles);
 }
 
 TEST(CodecRequestTest, PublishArrivesAsItWasSent) {
