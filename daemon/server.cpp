@@ -531,7 +531,7 @@ void Server::deliver() {
 
 /// Does what is to be done before the packets of this step are sent.
 void Server::keep() {
-    if (keeper_ && !outbox_.kept.empty()) {
+    if (keeper_ && (!outbox_.kept.empty() || keeper_->is_behind())) {
         keeper_->keep(outbox_.kept);
         outbox_.kept.clear();
     }

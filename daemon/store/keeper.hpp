@@ -40,6 +40,9 @@ class Keeper {
     /// was, and before anybody is told anything. Fails: Internal  no memfd to be had
     [[nodiscard]] hurray::Result<void> begin(const Found& found);
 
+    /// Whether notes wait for memory: keep({}) tries again.
+    [[nodiscard]] bool is_behind() const noexcept { return is_behind_; }
+
     /// Does each of `steps`, in their order. What they say is kept when this returns; notes for which the system has no memory, as soon as it
     /// has some again.
     void keep(std::span<const keep::Step> steps);

@@ -115,6 +115,19 @@ TEST_F(KeeperTest, WhatTheJournalHadNoRoomForIsInItAsSoonAsThereIsSome) {
                                                           keep::LastVersion{3}, keep::LastVersion{4}}));
 }
 
+TEST_F(KeeperTest, WhatTheJournalHadNoRoomForNeedsNoOtherNoteToBeInIt) {
+    ASSERT_TRUE(keeper_->begin({}).has_value());
+    const UniqueFd journal = stored();
+    {
+        const NoMoreRoom limit(1);
+        note(1);
+    }
+    EXPECT_TRUE(keeper_->is_behind());
+    keeper_->keep({});
+    EXPECT_FALSE(keeper_->is_behind());
+    EXPECT_EQ(notes_in(journal), (std::vector<keep::Note>{keep::LastVersion{1}}));
+}
+
 TEST_F(KeeperTest, AJournalThatNeverGetsRoomDoesNotGrowInMemoryForEver) {
     ASSERT_TRUE(keeper_->begin({}).has_value());
     const UniqueFd first = stored();
