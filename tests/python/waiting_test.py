@@ -245,6 +245,10 @@ def test_hold_ends_with_ctrl_c_or_when_told(client, program):
     assert holding.join() is None
     holding = soon(lambda: hurray.hold(stop))
     assert holding.join() is None
+    mine = hurray.connect()
+    holding = soon(lambda: mine.hold(threading.Event()))
+    mine.close()
+    assert holding.join() is None
     for hold in ("client.hold()", "hurray.hold()"):
         server = program(f"client.publish('held', np.zeros(5), copy=True); print('up', flush=True); {hold}; print('end')")
         server.read_line()
@@ -257,6 +261,7 @@ def test_hold_ends_with_ctrl_c_or_when_told(client, program):
 def test_a_daemon_that_goes_ends_what_waits_for_it(own_daemon, program):
     waiting = program(
         """
+        import threading
         client = hurray.connect(timeout=60, reconnect=0)
         publication = client.publish("x", np.zeros(1), copy=True)
         tensor = client.attach("x")
@@ -270,6 +275,7 @@ def test_a_daemon_that_goes_ends_what_waits_for_it(own_daemon, program):
         expect_lost(lambda: list(watch))
         print("ended", publication.wait_ended())  # all its consumers count as lost
         expect_lost(client.hold)
+        expect_lost(lambda: client.hold(threading.Event()))
         expect_lost(lambda: client.attach("y", timeout=None))
         print(tensor.state, np.asarray(tensor).tolist())
         """,
@@ -279,7 +285,7 @@ def test_a_daemon_that_goes_ends_what_waits_for_it(own_daemon, program):
     own_daemon.kill()
     code, out, err = waiting.finish()
     assert (code, err) == (0, "")
-    assert out.splitlines() == ["lost", "ended True", "lost", "lost", "connection-lost [0.0]"]
+    assert out.splitlines() == ["lost", "ended True", "lost", "lost", "lost", "connection-lost [0.0]"]
 
 
 # ---- Watches --------------------------------------------------------------------------------------------------------

@@ -28,6 +28,7 @@ from ._errors import (
 )
 
 _FOR_EVER_MS = -1
+_BETWEEN_LOOKS_S = 0.2  # where two events are waited for, of which Python can wait for one
 _REUSABLE = 1  # HURRAY_EVENT_FLAG_REUSABLE
 _KINDS = {  # HURRAY_EVENT_*
     2: "opened",
@@ -676,14 +677,18 @@ class Client:
         return self._core.closed
 
     def hold(self, stop=None) -> None:
-        """Serve until Ctrl-C or until the client is closed; with `stop` (a threading.Event), until that is set, even if the client is closed before.
+        """Serve until Ctrl-C, until the client is closed, or until `stop` (a threading.Event) is set.
 
         ConnectionLostError, at that moment, if the client has given up reaching the daemon (see `connect`): its publications have ended then.
         """
         if stop is None:
             hold(self._gone)
         else:
-            hold(stop)
+            try:
+                while not stop.wait(_BETWEEN_LOOKS_S) and not self._gone.is_set():
+                    pass
+            except KeyboardInterrupt:
+                pass
         if self._gone.is_set() and not self.closed:
             self._raise_gone()
 
