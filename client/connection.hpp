@@ -61,7 +61,8 @@ class EventSink {
 /// one thread reads at a time (`reading_`), which keeps the order of events. What events leave to be told is queued, and told
 /// in that order by dispatch(), or by a second background thread, the *teller*.
 ///
-/// The pump sleeps in an epoll over the socket and an eventfd (`wake_`) that is set while notices are queued. If somebody waits
+/// The pump sleeps in an epoll over the socket and an eventfd (`wake_`) that is set while notices are queued and somebody sleeps
+/// there, or may: the program, once it has asked for `poll_fd`. If somebody waits
 /// for a reply meanwhile, the socket is out of that epoll, so that the pump is not woken for what is not its own; a waiter that
 /// reads an event wakes the pump for it. A reader sleeps in a poll over the socket and another eventfd (`kick_`), with which
 /// others tell it that its call has been ended or that there is something to be written.
