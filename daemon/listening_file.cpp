@@ -38,23 +38,38 @@ bool is_served(const std::string& path, int type) {
 
 }  // namespace
 
-hurray::Result<ListeningFile::Made> ListeningFile::make(int type, const SocketPlace& place, int backlog,
-                                                        std::string key) {
+hurray::Result<void> ListeningFile::check(const std::string& path, std::string key) {
     constexpr std::size_t kMostBytes = sizeof(sockaddr_un::sun_path) - 1 - kFreshSuffix.size();
-    const std::string& path = place.path;
     if (path.empty() || path.size() > kMostBytes) {
         return hurray::fail_field(Errc::InvalidArgument, std::move(key),
                                   "the socket's path has " + std::to_string(path.size()) + " bytes, 1 to " +
                                       std::to_string(kMostBytes) + " are possible: " + path);
     }
+    return {};
+}
+
+hurray::Result<ListeningFile::Made> ListeningFile::make(int type, const SocketPlace& place, int backlog,
+                                                        std::string key) {
+    if (auto checked = check(place.path, key); !checked) {
+        return tl::unexpected(checked.error());
+    }
+    const std::string& path = place.path;
+    const std::string fresh = path + std::string(kFreshSuffix);
     struct stat status{};
-    if (::lstat(path.c_str(), &status) == 0) {
+    for (const std::string& file : {path, fresh}) {
+        if (::lstat(file.c_str(), &status) != 0) {
+            continue;
+        }
         if (!S_ISSOCK(status.st_mode)) {
             return hurray::fail_field(Errc::InvalidArgument, std::move(key),
-                                      "something that is not a socket is at " + path);
+                                      "something that is not a socket is at " + file);
         }
-        if (is_served(path, type)) {
-            return hurray::fail(Errc::AlreadyExists, "something else serves " + path);
+        if (is_served(file, type)) {
+            return hurray::fail(Errc::AlreadyExists, "something else serves " + file);
+        }
+        // Left by one that was killed at this very moment.
+        if (file == fresh && ::unlink(fresh.c_str()) != 0 && errno != ENOENT) {
+            return refuse_os("remove " + fresh, errno);
         }
     }
 
@@ -63,8 +78,6 @@ hurray::Result<ListeningFile::Made> ListeningFile::make(int type, const SocketPl
     if (!made.listener) {
         return refuse_os("make a socket", errno);
     }
-    const std::string fresh = path + std::string(kFreshSuffix);
-    (void)::unlink(fresh.c_str());  // left by one that was killed at this very moment
     const sockaddr_un address = address_of(fresh);
     // On Linux the file gets the mode of the socket less the umask, so nobody can come in before chmod has its way.
     if (::fchmod(made.listener.get(), place.mode) != 0 ||

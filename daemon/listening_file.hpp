@@ -25,13 +25,16 @@ class ListeningFile {
     /// Path of the file while it is made: beside its final place.
     static constexpr std::string_view kFreshSuffix = ".new";
 
+    /// Fails: InvalidArgument  the path is too long for a socket, or empty
+    [[nodiscard]] static hurray::Result<void> check(const std::string& path, std::string key);
+
     struct Made;
     /// Makes a socket of `type` (SOCK_STREAM, SOCK_SEQPACKET), non-blocking, that listens at `place`. `key` names the path in
     /// the configuration, for errors.
     ///
-    /// Of two processes that do this at the same path at the same moment the later one has it: a lock is the caller's business.
-    /// Fails: AlreadyExists    somebody listens there
-    ///        InvalidArgument  the path is too long, or something that is not a socket is there
+    /// Of two processes that do this at the same path at the same moment neither may have it: a lock is the caller's business.
+    /// Fails: AlreadyExists    somebody listens there, or where it is made
+    ///        InvalidArgument  as check(), or something that is not a socket is at one of the two
     ///        Internal         the system refuses, with errno
     [[nodiscard]] static hurray::Result<Made> make(int type, const SocketPlace& place, int backlog, std::string key);
 

@@ -40,8 +40,8 @@ class MetricsServer {
 
     /// Listens at once. `text` makes the metrics; it is called between two steps of the daemon's, while `io` runs.
     ///
-    /// A stale socket is replaced, a live one never is. (Of two daemons that are given one path and start at the same moment the
-    /// later one has it; paths that derive from the clients' socket are safe from that through its lock.)
+    /// A stale socket is replaced, a live one never is. (Of two daemons that are given one path and start at the same moment
+    /// neither may have it; paths that derive from the clients' socket are safe from that through its lock.)
     /// Fails: AlreadyExists    somebody else serves that path
     ///        InvalidArgument  the path is too long, or something that is not a socket is there
     ///        Internal         the system refuses, with errno

@@ -93,6 +93,9 @@ log::Level level_of(const hurray::Error& refusal) {
 // ---- The socket -----------------------------------------------------------------------------------------------------
 
 hurray::Result<Server::Endpoint> Server::open_endpoint(const SocketOptions& options) {
+    if (auto checked = ListeningFile::check(options.path, "socket.path"); !checked) {
+        return tl::unexpected(checked.error());
+    }
     const std::size_t slash = options.path.rfind('/');
     if (slash != std::string::npos && slash != 0) {
         const std::string directory = options.path.substr(0, slash);

@@ -133,6 +133,30 @@ TEST(DaemonStart, LongestPathIsServedAndALongerOneIsRefusedByItsLength) {
         << refused.output;
 }
 
+TEST(DaemonStart, APathThatIsTooLongLeavesNothing) {
+    const TemporaryDirectory directory;
+    const DaemonProcess daemon;
+    const auto refused = daemon.run_another({"--socket", directory / "made/" + std::string(150, 's')});
+    EXPECT_EQ(WEXITSTATUS(refused.status), 1);
+    EXPECT_TRUE(std::filesystem::is_empty(directory / "."));
+}
+
+// Where a socket is made before it is moved to its place something else may lie.
+TEST(DaemonStart, TakesNobodysFileToMakeItsSocket) {
+    const TemporaryDirectory directory;
+    const DaemonProcess other({.arguments = {}, .environment = {}, .descriptor_limit = {}, .socket = "x.sock.new"});
+    const std::string beside = other.socket_path().substr(0, other.socket_path().size() - 4);
+    const auto served = other.run_another({"--socket", beside});
+    EXPECT_EQ(WEXITSTATUS(served.status), 1);
+    EXPECT_NE(served.output.find("something else serves " + other.socket_path()), std::string::npos) << served.output;
+    RawPeer::greeted(other.socket_path());
+
+    std::ofstream(directory / "y.sock.new") << "precious";
+    const auto refused = other.run_another({"--socket", directory / "y.sock"});
+    EXPECT_EQ(WEXITSTATUS(refused.status), 1);
+    EXPECT_TRUE(std::filesystem::is_regular_file(directory / "y.sock.new"));
+}
+
 TEST(DaemonStart, VersionsRiseOverItsDeath) {
     DaemonProcess daemon;
     RawPeer before = RawPeer::greeted(daemon.socket_path());

@@ -266,6 +266,15 @@ TEST_F(HurrayctlTest, RunReturnsTheCommandsExitCode) {
     EXPECT_EQ(left_behind(), std::vector<std::string>());
 }
 
+TEST_F(HurrayctlTest, RunFindsAPlaceForItsSocketHoweverLongTheRuntimeDirectoryIs) {
+    for (std::size_t bytes = 70; bytes <= 80; ++bytes) {
+        const fs::path runtime = runtime_ / std::string(bytes - runtime_.native().size() - 1, 'r');
+        fs::create_directory(runtime);
+        setenv("XDG_RUNTIME_DIR", runtime.c_str(), 1);
+        EXPECT_EQ(hurrayctl({"run", "/bin/true"}).code, 0) << bytes;
+    }
+}
+
 TEST_F(HurrayctlTest, RunReturns128AndTheSignalThatKilledTheCommand) {
     EXPECT_EQ(hurrayctl({"run", "--", "/bin/sh", "-c", "kill -KILL $$"}).code, 128 + SIGKILL);
     EXPECT_EQ(left_behind(), std::vector<std::string>());

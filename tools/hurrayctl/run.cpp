@@ -30,8 +30,8 @@ using namespace std::chrono_literals;
 constexpr auto kReadyPatience = 30s;
 // It has only to close what it holds.
 constexpr auto kEndPatience = 10s;
-// What sockaddr_un holds, less its terminating null.
-constexpr std::size_t kMaxSocketPath = sizeof(sockaddr_un::sun_path) - 1;
+// What hurrayd takes: what sockaddr_un holds, less its terminating null and the ".new" of a socket that is being made.
+constexpr std::size_t kMaxSocketPath = sizeof(sockaddr_un::sun_path) - 1 - 4;
 
 constexpr std::string_view kSocketFile = "hurrayd.sock";
 constexpr std::string_view kNotifyFile = "notify.sock";
