@@ -4,6 +4,7 @@
 #include <iterator>
 #include <new>
 #include <string>
+#include <utility>
 
 #include "client/connection.hpp"
 #include "proto/wire/segment_check.hpp"
@@ -24,7 +25,7 @@ Error descriptor_lost() {
 Result<std::shared_ptr<const Mapping>> SharedSegment::map(Populate populate) {
     const std::lock_guard lock(mutex_);
     if (mapping_ != nullptr) {
-        if (populate == Populate::Yes) {
+        if (populate == Populate::Yes && !std::exchange(is_populated_, true)) {
             mapping_->populate();
         }
         return mapping_;
@@ -38,6 +39,7 @@ Result<std::shared_ptr<const Mapping>> SharedSegment::map(Populate populate) {
     }
     fd_.reset();
     mapping_ = std::move(*mapping);
+    is_populated_ = populate == Populate::Yes;
     is_mapped_ = true;
     return mapping_;
 }

@@ -41,6 +41,7 @@ class SharedSegment {
     std::mutex mutex_;
     UniqueFd fd_;
     std::shared_ptr<const Mapping> mapping_;
+    bool is_populated_ = false;  ///< asked for once, which is enough while it stays mapped
     std::atomic<bool> is_mapped_{false};
 };
 

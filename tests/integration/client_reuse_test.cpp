@@ -45,6 +45,7 @@ namespace {
 struct Calls {
     std::atomic<std::uint64_t> memfds{0};
     std::atomic<std::uint64_t> mappings{0};
+    std::atomic<std::uint64_t> populations{0};
     std::atomic<std::uint64_t> packets_with_descriptors{0};
     std::atomic<std::uint64_t> packets_that_brought_some{0};
 };
@@ -63,6 +64,10 @@ extern "C" {
                                           off_t offset) noexcept {
     ++calls.mappings;
     return reinterpret_cast<void*>(::syscall(SYS_mmap, address, length, protection, flags, fd, offset));
+}
+[[gnu::visibility("default")]] int madvise(void* address, std::size_t length, int advice) noexcept {
+    calls.populations += advice == MADV_POPULATE_READ ? 1 : 0;
+    return static_cast<int>(::syscall(SYS_madvise, address, length, advice));
 }
 [[gnu::visibility("default")]] ssize_t sendmsg(int fd, const msghdr* message, int flags) {
     calls.packets_with_descriptors += message->msg_controllen > 0 ? 1 : 0;
@@ -221,6 +226,23 @@ TEST_F(Reuse, SteadyConsumerMapsNothingFaultsNothingAndIsSentNoDescriptor) {
         EXPECT_EQ(count_memfd_mappings(), mapped);
     }
     EXPECT_GT(calls.packets_that_brought_some, 0u) << "or they are not counted at all";
+}
+
+TEST_F(Reuse, PagesThatAConsumerAsksForComeOnceAndNotWithEachAttach) {
+    if (!HURRAY_TEST_COUNTS_CALLS) {
+        GTEST_SKIP() << "sanitizers replace the calls that are counted";
+    }
+    Client producer = connect();
+    Client consumer = connect();
+    publish(producer, "big", 1 << 20, 1);
+    (void)consumer.attach("big");  // maps it, and no page
+    const std::uint64_t before = calls.populations;
+    for (int i = 0; i < 3; ++i) {
+        AttachOptions at_once;
+        at_once.populate = Populate::Yes;
+        const Tensor tensor = consumer.attach("big", at_once);
+        EXPECT_EQ(calls.populations - before, 1U);
+    }
 }
 
 TEST_F(Reuse, MappingsOfMemoryThatItsProducerGaveUpAreLetGo) {
