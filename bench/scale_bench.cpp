@@ -3,7 +3,8 @@
 // Two daemons run side by side. One stays as small as it can be; the other gets more capsules and more clients step by step. A
 // prober attaches capsules at random, and publishes, at both in turn, in blocks, so that whatever disturbs the machine disturbs
 // both; the ratio of the two is what to look at. The capsules belong to a crowd: a process a daemon, whose clients are connected and
-// silent. The prober has a processor of its own if there is one, as in bench/handover. A ratio above 1 would come from caches
+// silent. The prober has mapped before what it attaches, and all its pages: the first touch of a page takes as long with whatever daemon, and
+// of many capsules most are on pages that it has not seen. It has a processor of its own if there is one, as in bench/handover. A ratio above 1 would come from caches
 // that the greater tables no longer fit, and is lowered by making capsules smaller, or lookups fewer.
 //
 // Memory is the daemon's resident memory that it shares with nobody (Pss), taken while capsules are only added: the difference, over
@@ -180,12 +181,20 @@ class Side {
     Crowd& crowd() { return crowd_; }
     [[nodiscard]] pid_t daemon() const { return daemon_.process(); }
 
+    /// Maps all memory that capsules lie in, with its pages.
+    void look_around() {
+        constexpr std::uint64_t kSmallPart = 100;  // there are more in each segment
+        for (std::uint64_t number = 0; number < capsules_; number += kSmallPart) {
+            (void)prober_->attach(name_of(number), {.populate = hurray::Populate::Yes});
+        }
+    }
+
     /// Attaches a capsule, reads a byte of it and lets go of it; then publishes one, which replaces the one before.
     void round(std::mt19937_64& random, Samples* samples) {
         const std::string name = name_of(random() % capsules_);
         const std::uint64_t start = bench::now_ns();
         {
-            const auto tensor = prober_->attach(name);
+            const auto tensor = prober_->attach(name, {.populate = hurray::Populate::Yes});
             [[maybe_unused]] const volatile std::byte first = tensor.buffer()[0];
             const std::uint64_t attached = bench::now_ns();
             if (samples != nullptr) {
@@ -302,6 +311,7 @@ int main(int argc, char** argv) try {
             Samples ours;
             Samples theirs;
             bench::Progress progress;
+            large.look_around();
             for (std::uint64_t warm = 0; warm < std::min<std::uint64_t>(options.rounds, 200); ++warm) {
                 small.round(random, nullptr);
                 large.round(random, nullptr);
