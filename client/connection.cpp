@@ -33,6 +33,9 @@ namespace {
 constexpr std::size_t kBurst = 32;
 /// How often a socket is looked at that can't be polled.
 constexpr std::chrono::milliseconds kBlindPause{1};
+/// How often who waits for long asks whether it is interrupted, also without a signal: one that comes just before the wait, or to another
+/// thread, ends no system call.
+constexpr std::chrono::milliseconds kInterruptPause{250};
 /// The id of each connection's first request.
 constexpr std::uint64_t kHelloRequest = 1;
 /// In the epoll, of what is there beside the socket.
@@ -46,6 +49,17 @@ Error too_many_in_flight() {
 
 /// Short enough for a std::string to hold without memory of its own, so that it can be said when there is none.
 constexpr const char* kOutOfMemory = "out of memory";
+
+/// sem_wait, but no longer than kInterruptPause. (By the clock that is set, since that is the call that the thread sanitizer knows.)
+int wait_a_while(sem_t& turn) noexcept {
+    timespec until{};
+    (void)::clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += std::chrono::nanoseconds(kInterruptPause).count();
+    constexpr long kSecond = 1'000'000'000;
+    until.tv_sec += until.tv_nsec / kSecond;
+    until.tv_nsec %= kSecond;
+    return ::sem_timedwait(&turn, &until);
+}
 
 Error connection_lost(std::string why) { return Error{Errc::ConnectionLost, std::move(why)}; }
 
@@ -644,19 +658,20 @@ void Connection::close_calls() {
 // ---- Waiting --------------------------------------------------------------------------------------------------------
 
 Result<void> Connection::wait_for(Lock& lock, Wait& wait, std::span<Call* const> calls) {
+    const bool asks = calls.front()->options.interruptible && interrupted_;
     while (wait.unanswered != 0) {
         bool signalled = false;
         if (!reading_) {
             const ReaderTurn turn(*this, lock, false);
-            signalled = !read_until_done(lock, wait);
+            signalled = !read_until_done(lock, wait, asks);
         } else {
             wait.sleeping = true;
             lock.unlock();
-            signalled = ::sem_wait(&wait.turn) != 0;
+            signalled = (asks ? wait_a_while(wait.turn) : ::sem_wait(&wait.turn)) != 0;
             lock.lock();
             wait.sleeping = false;
         }
-        if (signalled && wait.unanswered != 0 && calls.front()->options.interruptible && interrupted_) {
+        if (signalled && wait.unanswered != 0 && asks) {
             // The user's code runs now: it may call the library, and must find the socket served.
             --waiters_;
             if (!reading_) {
@@ -681,14 +696,14 @@ Result<void> Connection::wait_for(Lock& lock, Wait& wait, std::span<Call* const>
     return {};
 }
 
-/// Reads until all of `wait` is answered; false if a signal came first.
-bool Connection::read_until_done(Lock& lock, const Wait& wait) {
+/// Reads until all of `wait` is answered; false if a signal came first, or, where it `asks`, a pause is over.
+bool Connection::read_until_done(Lock& lock, const Wait& wait, bool asks) {
     while (wait.unanswered != 0) {
         const short events = static_cast<short>(outgoing_.empty() ? POLLIN : POLLIN | POLLOUT);
         pollfd fds[] = {{socket_.get(), events, 0}, {kick_.get(), POLLIN, 0}};
         lock.unlock();
-        const int ready = ::poll(fds, 2, -1);
-        const bool signalled = ready < 0 && errno == EINTR;
+        const int ready = ::poll(fds, 2, asks ? static_cast<int>(kInterruptPause.count()) : -1);
+        const bool signalled = ready == 0 || (ready < 0 && errno == EINTR);
         if (ready < 0 && !signalled) {
             // RLIMIT_NOFILE is below two, with which poll() refuses two. So it is looked at now and then.
             std::this_thread::sleep_for(kBlindPause);
@@ -1078,7 +1093,10 @@ Result<std::size_t> Connection::dispatch(Deadline deadline) {
             deadline = Clock::now();
         }
         looked = true;
-        if (!pump(lock, deadline) && interrupted_) {
+        const Clock::time_point pause_end = Clock::now() + kInterruptPause;
+        const bool is_unsignalled =
+            pump(lock, interrupted_ ? std::min(deadline.value_or(pause_end), pause_end) : deadline);
+        if (interrupted_ && (!is_unsignalled || Clock::now() >= pause_end)) {
             lock.unlock();
             const bool stop = interrupted_();
             lock.lock();

@@ -296,7 +296,7 @@ class Connection final {
 
     // With the mutex held, given up in between.
     [[nodiscard]] Result<void> wait_for(Lock& lock, Wait& wait, std::span<Call* const> calls);
-    [[nodiscard]] bool read_until_done(Lock& lock, const Wait& wait);
+    [[nodiscard]] bool read_until_done(Lock& lock, const Wait& wait, bool asks);
     void read_packets(Lock& lock, std::size_t most);
     void handle(Lock& lock, std::span<const std::byte> bytes, wire::Received& received);
     void handle_one(Lock& lock, std::span<const std::byte> bytes, wire::Received& received);

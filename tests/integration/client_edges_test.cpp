@@ -211,6 +211,29 @@ TEST(StubbedDaemon, WhatIsGrantedTooLateIsReleasedThoughTheClientIsGone) {
               std::vector{std::get<wire::Attach>(request.message).lease});
 }
 
+// A signal that comes just before a wait, or to another thread, ends no system call.
+TEST(StubbedDaemon, WaitsEndWithoutASignalOnceTheyAreInterrupted) {
+    StubDaemon stub;
+    std::atomic<bool> interrupted{false};
+    ConnectOptions options;
+    options.interrupted = [&] { return interrupted.load(); };
+    options.dispatch_by_caller = true;
+    Client client = stub.connect(std::move(options));
+    std::vector<std::thread> waiters;
+    AttachOptions attach;
+    attach.timeout = kForever;
+    for (int i = 0; i < 2; ++i) {  // one reads, the other one sleeps until it is its turn
+        waiters.emplace_back(
+            [&] { EXPECT_EQ(status_of([&] { client.attach("late", attach); }), HURRAY_ERR_INTERRUPTED); });
+        (void)stub.receive();
+    }
+    waiters.emplace_back([&] { EXPECT_EQ(status_of([&] { client.dispatch(kForever); }), HURRAY_ERR_INTERRUPTED); });
+    interrupted = true;
+    for (std::thread& waiter : waiters) {
+        waiter.join();
+    }
+}
+
 TEST(StubbedDaemon, InterruptedWatchIsTakenBackAtTheDaemon) {
     StubDaemon stub;
     ConnectOptions options;

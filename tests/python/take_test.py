@@ -77,7 +77,7 @@ def test_ctrl_c_ends_a_take(program, run, client):
     assert taker.read_line() == "ready"
     while sum(use["used"] for use in client.status()["uses"] if use["name"] == "waiting") == 0:
         pass
-    taker.process.send_signal(2)
+    taker.process.send_signal(2)  # it may not even have begun to wait for the answer
     assert taker.read_line() == "interrupted"
     put(client, "jobs", 1, once=True)
     assert np.asarray(client.take("jobs"))[0] == 1
