@@ -20,8 +20,8 @@
  *  C7  Publishing takes the allocation: write to it no more. Consumers see every byte that is written later.
  *  C8  Finalizers may destroy any handle but a client from any thread: that never blocks and takes no lock that user
  *      code can hold.
- *  C9  Blocking calls ask the client's `interrupted` callback whenever a signal interrupts them, and four times a second; if it
- *      returns non-zero the call ends with HURRAY_ERR_INTERRUPTED, and nothing was acquired. Publishing asks only while it waits for a daemon that is
+ *  C9  Blocking calls ask the client's `interrupted` callback whenever a signal interrupts them, and four times a second while they
+ *      wait for an answer; if it returns non-zero the call ends with HURRAY_ERR_INTERRUPTED, and nothing was acquired. Publishing asks only while it waits for a daemon that is
  *      away: given up half-way it would leave open whose the memory is.
  *  C10 After fork, the child can't use the parent's client: calls give HURRAY_ERR_FORKED (close and destroy: HURRAY_OK, and
  *      nothing happens). Destroying handles there does not touch the parent's leases. Inherited views may be read while the

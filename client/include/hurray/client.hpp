@@ -123,7 +123,7 @@ struct ConnectOptions {
     bool reconnects = true;
     std::chrono::milliseconds reconnect_time{0};
     EventFunction on_event{};             ///< HURRAY_EVENT_CONNECTION; may be empty
-    std::function<bool()> interrupted{};  ///< asked after signals and 4 times a second: true ends a wait. May be empty
+    std::function<bool()> interrupted{};  ///< asked as hurray_client.h, C9, says: true ends a wait. May be empty
 };
 
 struct PublishOptions {
