@@ -13,6 +13,7 @@ command -v systemd-nspawn nsenter >/dev/null || skip "systemd-nspawn is not inst
 [[ -x /usr/lib/systemd/systemd && -L /lib ]] || skip "this machine's /usr is not one that systemd boots from"
 
 scratch=$(mktemp -d)
+prefix=/opt/hurray # in the container
 container=
 init=
 finish() {
@@ -36,10 +37,10 @@ fail() {
     exit 1
 }
 
-DESTDIR=$scratch/root "$cmake" --install "$build" --prefix /hurray --component daemon >"$scratch/install.log" 2>&1 ||
+DESTDIR=$scratch/root "$cmake" --install "$build" --prefix "$prefix" --component daemon >"$scratch/install.log" 2>&1 ||
     fail "$(cat "$scratch/install.log")"
 systemd-nspawn --register=no --keep-unit --quiet --private-network --boot --directory=/ --volatile=yes --console=pipe \
-    --bind-ro="$scratch/root/hurray:/hurray" --bind-ro="$build" </dev/null >"$scratch/boot.log" 2>&1 &
+    --bind-ro="$scratch/root$prefix:$prefix" --bind-ro="$build" </dev/null >"$scratch/boot.log" 2>&1 &
 container=$!
 for _ in {1..100}; do
     init=$(awk '{print $1}' "/proc/$container/task/$container/children" 2>/dev/null || true)
@@ -58,8 +59,8 @@ for _ in {1..200}; do
 done
 inside systemctl is-system-running --wait >/dev/null || true # "degraded" is good enough
 
-inside systemd-sysusers /hurray/lib/sysusers.d/hurray.conf
-inside cp -r /hurray/lib/systemd/system /run/systemd
+inside systemd-sysusers "$prefix"/lib/sysusers.d/hurray.conf
+inside cp -r "$prefix"/lib/systemd/system /run/systemd
 inside systemctl daemon-reload
 inside systemctl start hurrayd.socket hurrayd.service || fail "the units do not start"
 
