@@ -25,7 +25,7 @@ namespace {
 using hurray::Errc;
 using hurray::UniqueFd;
 
-/// Connections before packets have their turn.
+/// New clients, with what each has said already, before those who are here have their turn.
 constexpr int kAcceptBatch = 16;
 /// With no descriptor left at all, not even the spare one: how long new connections stay in the backlog.
 constexpr std::chrono::milliseconds kAcceptPause{100};
@@ -183,6 +183,7 @@ Server::Server(asio::io_context& io, Endpoint endpoint, const ServerLimits& limi
       stalled_(io),
       gone_(io),
       hello_(io),
+      processes_(io, [this](SessionNumber number) { on_death(number); }),
       requests_(limits.requests),
       peer_log_(io),
       start_time_(static_cast<double>(realtime_ns()) * 1e-9),
@@ -252,6 +253,7 @@ void Server::stop() {
     stalled_.cancel();
     gone_.cancel();
     hello_.cancel();
+    processes_.stop();
     for (const auto& [number, session] : sessions_) {
         outbox_.send({number}, 0, wire::Closing{{Errc::Closed, "hurrayd ends"}});
     }
@@ -299,10 +301,14 @@ void Server::accept_batch() {
     for (int i = 0; i < kAcceptBatch; ++i) {
         UniqueFd socket(::accept4(listener_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
         if (socket) {
+            std::shared_ptr<Session> session;
             try {
-                admit(std::move(socket));
+                session = admit(std::move(socket));
             } catch (const boost::system::system_error& failure) {  // from the event loop, before anything else is done
                 peer_log_.write(log::Level::Warning, "accept_failed", kNobody, {{"reason", failure.what()}});
+            }
+            if (session) {
+                session->start();
             }
             continue;
         }
@@ -349,45 +355,56 @@ void Server::refuse_client(std::uint32_t user, UniqueFd socket, hurray::Error er
     closer_.close_socket(user, std::move(socket));
 }
 
-void Server::admit(UniqueFd socket) {
+/// None: whoever it was is refused, and told so. Throws boost::system::system_error, and nobody has come then.
+std::shared_ptr<Session> Server::admit(UniqueFd socket) {
     const auto credentials = peer_credentials(socket.get());
     if (!credentials) {
         closer_.close_socket(0, std::move(socket));
-        return;
+        return nullptr;
     }
     std::uint64_t& connections = connections_[credentials->uid];
     if (auto admitted = registry_.quotas().admit(Quota::Clients, credentials->uid, connections); !admitted) {
         refuse_client(credentials->uid, std::move(socket), std::move(admitted.error()));
-        return;
+        return nullptr;
     }
     if (!budget_.has_room_for_client()) {
         refuse_client(credentials->uid, std::move(socket), budget_.client_refusal());
-        return;
+        return nullptr;
     }
     UniqueFd pidfd = peer_pidfd(socket.get());
     if (!pidfd && (errno == EMFILE || errno == ENFILE)) {
         // Without it the death of this client could stay unseen.
         refuse_client(credentials->uid, std::move(socket), budget_.client_refusal());
-        return;
+        return nullptr;
     }
     if (!pidfd && !std::exchange(told_no_pidfd_, true)) {
         log::warning("no_peer_pidfd",
                      {{"reason", std::strerror(errno)},
                       {"effect", "the death of a process shows only when all copies of its socket close"}});
     }
-    ++traffic_.accepted;
     const SessionNumber number{next_session_++};
     auto session =
         std::make_shared<Session>(io_, static_cast<Session::Owner&>(*this), std::move(socket), std::move(pidfd),
                                   Dispatcher::Peer{number, *credentials, false, {}}, requests_);
+    if (session->pidfd() >= 0) {
+        processes_.add(session->pidfd(), number);
+    }
+    ++traffic_.accepted;
     outbound_.add(number, session->socket());
     sessions_.emplace(number.value, session);
     budget_.client_came();
     ++connections;
-    session->start();
     ungreeted_.emplace_back(std::chrono::steady_clock::now(), number);
     if (!hello_armed_) {
         arm_hello();
+    }
+    return session;
+}
+
+void Server::on_death(SessionNumber number) {
+    if (const auto found = sessions_.find(number.value); found != sessions_.end()) {
+        const std::shared_ptr<Session> session = found->second;  // it may end on the way
+        session->process_died();
     }
 }
 

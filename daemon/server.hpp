@@ -26,6 +26,7 @@
 #include "daemon/notify_socket.hpp"
 #include "daemon/outbound.hpp"
 #include "daemon/peer_log.hpp"
+#include "daemon/process_watch.hpp"
 #include "daemon/quota.hpp"
 #include "daemon/registry.hpp"
 #include "daemon/segments.hpp"
@@ -137,7 +138,8 @@ class Server final : private Session::Owner, private Outbound::Listener {
 
     void wait_accept();
     void accept_batch();
-    void admit(hurray::UniqueFd socket);
+    [[nodiscard]] std::shared_ptr<Session> admit(hurray::UniqueFd socket);
+    void on_death(SessionNumber number);
     void turn_away();
     void refuse_client(std::uint32_t user, hurray::UniqueFd socket, hurray::Error error);
     void close_unused(Session& session, hurray::wire::Received& received);
@@ -173,6 +175,7 @@ class Server final : private Session::Owner, private Outbound::Listener {
     std::deque<std::pair<std::chrono::steady_clock::time_point, SessionNumber>> ungreeted_;
     asio::steady_timer hello_;
     bool hello_armed_ = false;
+    ProcessWatch processes_;
     const RequestRate requests_;
     PeerLog peer_log_;
     Traffic traffic_;

@@ -59,37 +59,22 @@ bool has_hung_up(int socket) noexcept {
     return ::poll(&peer, 1, 0) > 0;
 }
 
-bool has_died(int pidfd) noexcept {
-    pollfd process{pidfd, POLLIN, 0};
-    return ::poll(&process, 1, 0) > 0;
-}
-
 }  // namespace
 
 Session::Session(asio::io_context& io, Owner& owner, hurray::UniqueFd socket, hurray::UniqueFd pidfd,
                  Dispatcher::Peer peer, const RequestRate& rate)
-    : owner_(owner), socket_(io, socket.get()), pidfd_(io), peer_(std::move(peer)), tokens_(rate), next_token_(io) {
+    : owner_(owner),
+      socket_(io, socket.get()),
+      pidfd_(std::move(pidfd)),
+      peer_(std::move(peer)),
+      tokens_(rate),
+      next_token_(io) {
     (void)socket.release();
-    if (pidfd) {
-        boost::system::error_code failed;
-        pidfd_.assign(pidfd.get(), failed);
-        if (!failed) {
-            (void)pidfd.release();
-        }
-    }
-}
-
-void Session::start() {
-    wait_readable();
-    if (pidfd_.is_open()) {
-        wait_death();
-    }
 }
 
 hurray::UniqueFd Session::close() {
     closed_ = true;
-    boost::system::error_code ignored;
-    pidfd_.close(ignored);
+    pidfd_.reset();
     next_token_.cancel();
     return hurray::UniqueFd(socket_.release());
 }
@@ -105,32 +90,24 @@ void Session::resume() {
     }
 }
 
+void Session::read_on() {
+    const Read read_until = read(kBurst);
+    if (read_until == Read::More || read_until == Read::Empty) {
+        wait_readable();
+    }
+}
+
 void Session::wait_readable() {
     socket_.async_wait(Waitable::wait_read, [self = shared_from_this()](const boost::system::error_code& failed) {
-        if (failed || self->closed_) {
-            return;
-        }
-        const Read read_until = self->read(kBurst);
-        if (read_until == Read::More || read_until == Read::Empty) {
-            self->wait_readable();
+        if (!failed && !self->closed_) {
+            self->read_on();
         }
     });
 }
 
-void Session::wait_death() {
-    pidfd_.async_wait(Waitable::wait_read, [self = shared_from_this()](const boost::system::error_code& failed) {
-        if (failed || self->closed_) {
-            return;
-        }
-        // Asio may say so of another one: of an event that came for a descriptor which was closed meanwhile it tells whoever was
-        // given that one's place.
-        if (!has_died(self->pidfd_.native_handle())) {
-            self->wait_death();
-            return;
-        }
-        self->dead_ = true;
-        self->read_last();
-    });
+void Session::process_died() {
+    dead_ = true;
+    read_last();
 }
 
 void Session::read_last() {

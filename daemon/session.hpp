@@ -16,7 +16,7 @@
 
 namespace hurrayd {
 
-/// One connection: waits until its socket is readable or writable, or its process has died, and reads packets in bounded
+/// One connection: waits until its socket is readable or writable, and reads packets in bounded
 /// bursts, each with one system call, so that a busy peer leaves room for the others. Whoever says more than its rate allows is read later: what
 /// it sends stays in its socket, and when that is full it waits.
 ///
@@ -49,11 +49,14 @@ class Session : public std::enable_shared_from_this<Session> {
         ~Owner() = default;
     };
 
-    /// `pidfd` may be empty: then only the socket tells that the peer has died.
+    /// `pidfd` may be empty: then only the socket tells that the peer has died. It is kept open, for whoever watches it, until `close`.
     Session(asio::io_context& io, Owner& owner, hurray::UniqueFd socket, hurray::UniqueFd pidfd, Dispatcher::Peer peer,
             const RequestRate& rate);
 
-    void start();
+    /// Reads what is there already, and waits for more. The session may be closed afterwards.
+    void start() { read_on(); }
+    /// The process has died: what it had sent is read, then the session is over, which it may be afterwards.
+    void process_died();
     void want_writable();
     /// Reads nothing more, beyond the burst that it has, until `resume` was called as often.
     void pause() noexcept { ++pauses_; }
@@ -66,12 +69,13 @@ class Session : public std::enable_shared_from_this<Session> {
     [[nodiscard]] const Dispatcher::Peer& peer() const noexcept { return peer_; }
     [[nodiscard]] std::uint32_t user() const noexcept { return peer_.credentials.uid; }
     [[nodiscard]] int socket() { return socket_.native_handle(); }
+    [[nodiscard]] int pidfd() const noexcept { return pidfd_.get(); }
 
   private:
     enum class Read { More, Empty, Paused, Throttled, Over };
 
+    void read_on();
     void wait_readable();
-    void wait_death();
     /// Reads what the dead process has left, then the session is over.
     void read_last();
     /// Up to `most` packets.
@@ -83,7 +87,7 @@ class Session : public std::enable_shared_from_this<Session> {
 
     Owner& owner_;
     Waitable socket_;
-    Waitable pidfd_;
+    hurray::UniqueFd pidfd_;
     Dispatcher::Peer peer_;
     TokenBucket tokens_;
     asio::steady_timer next_token_;
