@@ -51,7 +51,7 @@ class StoreLife : public ::testing::Test {
         return {.arguments = {"--config", file}, .environment = {}, .most = most, .says_so = true};
     }
 
-    explicit StoreLife(const StoreManager::Options& options = config(1)) : manager(options) {}
+    explicit StoreLife(const StoreManager::Options& options = config(4)) : manager(options) {}
 
     [[nodiscard]] Client connect() const {
         ConnectOptions options;
