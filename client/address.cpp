@@ -150,7 +150,7 @@ Result<Tried> try_path(const std::string& path) {
     std::memcpy(name.sun_path, path.data(), path.size());
     UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (!socket) {
-        return fail_os(Errc::Limit, errno, std::string("cannot make a socket: ") + std::strerror(errno));
+        return fail_call(Errc::Limit, errno, "cannot make a socket");
     }
     int result = 0;
     do {

@@ -240,7 +240,7 @@ Result<std::unique_ptr<Connection>> Connection::open(const Address& address, Dea
     epoll_event on_socket{};  // the level is set by update_interest
     if (::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, wake.get(), &on_wake) != 0 ||
         ::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, socket->get(), &on_socket) != 0) {
-        return fail_os(Errc::Limit, errno, std::string("cannot watch the connection: ") + std::strerror(errno));
+        return fail_call(Errc::Limit, errno, "cannot watch the connection");
     }
     std::unique_ptr<Connection> connection(new Connection(address, greeting, std::move(*socket), std::move(epoll),
                                                           std::move(wake), std::move(kick), std::move(interrupted)));
@@ -526,7 +526,7 @@ Result<void> Connection::send_encoded(Lock& held, std::uint64_t request_id, std:
     for (const int fd : fds) {
         UniqueFd copy(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
         if (!copy) {
-            return fail_os(Errc::Limit, errno, std::string("cannot duplicate a descriptor: ") + std::strerror(errno));
+            return fail_call(Errc::Limit, errno, "cannot duplicate a descriptor");
         }
         waiting.fds.push_back(std::move(copy));
     }

@@ -125,7 +125,7 @@ bool Connection::is_up() const {
 Result<void> Connection::wait_up(Deadline deadline) {
     Sleeper sleeper;
     if (!sleeper.woken) {
-        return fail_os(Errc::Limit, errno, std::string("cannot make an eventfd: ") + std::strerror(errno));
+        return fail_call(Errc::Limit, errno, "cannot make an eventfd");
     }
     Lock lock(mutex_);
     const auto place = sleepers_.insert(sleepers_.end(), &sleeper);

@@ -216,7 +216,7 @@ Result<void> WritableSegment::make_immutable() const {
             "the memory can't be made immutable while somebody else can write to it: a forked child has it "
             "mapped, or its pages are pinned for a device. Let the child end, or the pages go, and publish again");
     }
-    return fail_os(Errc::Internal, os_error, std::string("sealing shared memory: ") + std::strerror(os_error));
+    return fail_call(Errc::Internal, os_error, "sealing shared memory");
 }
 
 }  // namespace hurray::client

@@ -117,7 +117,7 @@ hurray::Result<Activation> take_activation() {
     // systemd makes it blocking unless its unit says NonBlocking=yes; we accept until nobody is left.
     const int flags = ::fcntl(listener.socket.get(), F_GETFL);
     if (flags < 0 || ::fcntl(listener.socket.get(), F_SETFL, flags | O_NONBLOCK) != 0) {
-        return hurray::fail_os(Errc::Internal, errno, std::string("fcntl O_NONBLOCK: ") + std::strerror(errno));
+        return hurray::fail_call(Errc::Internal, errno, "fcntl O_NONBLOCK");
     }
     taken.listener = std::move(listener);
     return taken;

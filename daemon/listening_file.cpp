@@ -15,10 +15,6 @@ namespace {
 using hurray::Errc;
 using hurray::UniqueFd;
 
-tl::unexpected<hurray::Error> refuse_os(const std::string& what, int error) {
-    return hurray::fail_os(Errc::Internal, error, what + ": " + std::strerror(error));
-}
-
 sockaddr_un address_of(const std::string& path) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
@@ -69,25 +65,25 @@ hurray::Result<ListeningFile::Made> ListeningFile::make(int type, const SocketPl
         }
         // Left by one that was killed at this very moment.
         if (file == fresh && ::unlink(fresh.c_str()) != 0 && errno != ENOENT) {
-            return refuse_os("remove " + fresh, errno);
+            return hurray::fail_call(Errc::Internal, errno, "remove " + fresh);
         }
     }
 
     Made made;
     made.listener = make_socket(type);
     if (!made.listener) {
-        return refuse_os("make a socket", errno);
+        return hurray::fail_call(Errc::Internal, errno, "make a socket");
     }
     const sockaddr_un address = address_of(fresh);
     // On Linux the file gets the mode of the socket less the umask, so nobody can come in before chmod has its way.
     if (::fchmod(made.listener.get(), place.mode) != 0 ||
         ::bind(made.listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
-        return refuse_os("bind " + fresh, errno);
+        return hurray::fail_call(Errc::Internal, errno, "bind " + fresh);
     }
     const auto refuse = [&](const std::string& what) {
         const int error = errno;
         ::unlink(fresh.c_str());
-        return refuse_os(what, error);
+        return hurray::fail_call(Errc::Internal, error, what);
     };
     // A hardened service may not change owners at all, so only what has to be changed is.
     if (place.group && (::lstat(fresh.c_str(), &status) != 0 || status.st_gid != *place.group) &&

@@ -45,10 +45,6 @@ constexpr std::size_t kMostGathered = 256;
 /// A connection costs two descriptors; whoever takes one says Hello in this time. Local clients need microseconds.
 constexpr std::chrono::seconds kHelloTime{5};
 
-tl::unexpected<hurray::Error> refuse_os(const std::string& what, int error) {
-    return hurray::fail_os(Errc::Internal, error, what + ": " + std::strerror(error));
-}
-
 /// Milliseconds of the steady clock, rounded down.
 std::uint64_t steady_ms() {
     const auto now = std::chrono::steady_clock::now().time_since_epoch();
@@ -102,10 +98,10 @@ hurray::Result<Server::Endpoint> Server::open_endpoint(const SocketOptions& opti
         if (::mkdir(directory.c_str(), options.directory_mode) == 0) {
             // mkdir obeys the umask, in both directions what is wanted here does not.
             if (::chmod(directory.c_str(), options.directory_mode) != 0) {
-                return refuse_os("chmod " + directory, errno);
+                return hurray::fail_call(Errc::Internal, errno, "chmod " + directory);
             }
         } else if (errno != EEXIST) {
-            return refuse_os("make the directory " + directory, errno);
+            return hurray::fail_call(Errc::Internal, errno, "make the directory " + directory);
         }
     }
 
@@ -115,13 +111,13 @@ hurray::Result<Server::Endpoint> Server::open_endpoint(const SocketOptions& opti
     Endpoint endpoint;
     endpoint.lock = UniqueFd(::open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
     if (!endpoint.lock) {
-        return refuse_os("open " + lock_path, errno);
+        return hurray::fail_call(Errc::Internal, errno, "open " + lock_path);
     }
     if (::flock(endpoint.lock.get(), LOCK_EX | LOCK_NB) != 0) {
         if (errno == EWOULDBLOCK) {
             return hurray::fail(Errc::AlreadyExists, "another hurrayd serves " + options.path);
         }
-        return refuse_os("lock " + lock_path, errno);
+        return hurray::fail_call(Errc::Internal, errno, "lock " + lock_path);
     }
 
     auto made = ListeningFile::make(SOCK_SEQPACKET, options, SOMAXCONN, "socket.path");
@@ -153,7 +149,7 @@ hurray::Result<std::unique_ptr<Server>> Server::serve(asio::io_context& io, Endp
                                                       const ServerLimits& limits, std::optional<Keeping> keeping) {
     wire::Id16 instance;
     if (::getrandom(instance.bytes.data(), instance.bytes.size(), 0) != static_cast<ssize_t>(instance.bytes.size())) {
-        return refuse_os("getrandom", errno);
+        return hurray::fail_call(Errc::Internal, errno, "getrandom");
     }
     const std::size_t handed_over = keeping ? keeping->from_before.size() : 0;
     std::unique_ptr<Server> server(new Server(io, std::move(endpoint), limits, instance, handed_over));

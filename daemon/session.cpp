@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <utility>
 
 #include <fcntl.h>
@@ -244,9 +243,7 @@ hurray::Result<PeerCredentials> peer_credentials(int socket) {
     ucred credentials{};
     socklen_t size = sizeof credentials;
     if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0) {
-        const int error = errno;
-        return hurray::fail_os(hurray::Errc::ConnectionLost, error,
-                               std::string("SO_PEERCRED: ") + std::strerror(error));
+        return hurray::fail_call(hurray::Errc::ConnectionLost, errno, "SO_PEERCRED");
     }
     return PeerCredentials{credentials.uid, credentials.gid, credentials.pid, peer_groups(socket)};
 }

@@ -2,7 +2,6 @@
 
 #include <cerrno>
 #include <csignal>
-#include <cstring>
 #include <string>
 #include <utility>
 
@@ -20,7 +19,7 @@ hurray::Result<std::unique_ptr<Signals>> Signals::wait(asio::io_context& io, std
     const int fd = blocked == 0 ? ::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK) : -1;
     if (fd < 0) {
         const int error = blocked != 0 ? blocked : errno;
-        return hurray::fail_os(hurray::Errc::Internal, error, std::string("signalfd: ") + std::strerror(error));
+        return hurray::fail_call(hurray::Errc::Internal, error, "signalfd");
     }
     std::unique_ptr<Signals> signals(new Signals(io, fd));
     signals->fd_.async_wait(Waitable::wait_read,

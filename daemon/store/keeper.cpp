@@ -49,11 +49,6 @@ bool write_at(int fd, std::string_view bytes, std::uint64_t offset) {
     return true;
 }
 
-tl::unexpected<hurray::Error> refuse_os(const char* what) {
-    const int error = errno;
-    return hurray::fail_os(Errc::Internal, error, std::string(what) + ": " + std::strerror(error));
-}
-
 }  // namespace
 
 hurray::Result<void> Keeper::begin(const Found& found) {
@@ -80,7 +75,7 @@ hurray::Result<void> Keeper::start_journal(std::uint64_t generation) {
     }
     UniqueFd file = make_file("hurray journal");
     if (!file || !write_at(file.get(), bytes, 0)) {
-        return refuse_os("begin a journal");
+        return hurray::fail_call(Errc::Internal, errno, "begin a journal");
     }
     store_.add(name_of_journal(generation), file.get());
     journal_ = std::move(file);

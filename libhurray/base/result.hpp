@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <utility>
 
@@ -86,6 +87,11 @@ using Result = tl::expected<T, Error>;
 /// For a failed system call: keeps errno beside the sentence.
 [[nodiscard, gnu::cold]] inline tl::unexpected<Error> fail_os(Errc code, int os_error, std::string message) {
     return tl::unexpected<Error>(Error{code, std::move(message), {}, os_error});
+}
+
+/// The same where `what` was tried, and errno's text says all about why it failed: "open /run/x: Permission denied".
+[[nodiscard, gnu::cold]] inline tl::unexpected<Error> fail_call(Errc code, int os_error, const std::string& what) {
+    return fail_os(code, os_error, what + ": " + std::strerror(os_error));
 }
 
 }  // namespace hurray
