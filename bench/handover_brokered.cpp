@@ -90,7 +90,7 @@ View view(HurrayClient* client, const HurrayAttachOptions& options, std::atomic<
         baton.take();
     }
     hurray_client_destroy(&client);
-    ::_exit(0);
+    std::exit(0);  // not _exit: a profile may have to be written
 }
 
 }  // namespace

@@ -27,6 +27,7 @@ function(hurray_target name)
     target_compile_options(${name} PRIVATE -Werror)
   endif()
   hurray_sanitize(${name})
+  hurray_profile(${name})
 endfunction()
 
 # hurray_test(NAME SOURCES ... LIBRARIES ... [LABELS ...] [ROOT ...]): a GoogleTest program, one ctest entry a test case.
