@@ -828,11 +828,12 @@ void Registry::attach(SessionNumber from, std::uint64_t request_id, const wire::
     ++count(consumer.identity.uid).waiting;
 }
 
-Registry::Lease& Registry::book_lease(Session& consumer, std::uint64_t number, Capsule& capsule) {
+Registry::Lease& Registry::book_lease(Session& consumer, std::uint64_t number, Capsule& capsule, bool is_told) {
     Lease& lease = consumer.leases.try_emplace(number).first->second;
     lease.number = number;
     lease.holder = &consumer;
     lease.capsule = &capsule;
+    lease.is_told = is_told;
     consumer.lease_order.push_back(lease);
     if (capsule.producer != nullptr || capsule.lingering) {
         capsule.leases.push_back(lease);
@@ -845,13 +846,14 @@ Registry::Lease& Registry::book_lease(Session& consumer, std::uint64_t number, C
 }
 
 void Registry::grant(Session& consumer, std::uint64_t request_id, std::uint64_t number, Capsule& capsule, Outbox& out) {
+    const Session* const told = live_producer(capsule);
     book_numbers(consumer, consumer.used_leases, number);
-    Lease& lease = book_lease(consumer, number, capsule);
+    Lease& lease = book_lease(consumer, number, capsule, told != nullptr);
     if (capsule.once) {
         mark_granted(lease, request_id);
     }
     const std::size_t opened = out.packets.size();
-    if (const Session* told = live_producer(capsule)) {
+    if (told != nullptr) {
         out.send(told->number, 0,
                  wire::LeaseEvent{capsule.id, lease_id(consumer, number), wire::LeaseEvent::What::Opened,
                                   capsule.open_leases});
@@ -1067,9 +1069,9 @@ void Registry::release(SessionNumber from, std::uint64_t request_id, const wire:
     std::size_t kept = 0;
     for (const std::uint64_t number : release.leases) {
         if (const auto lease = consumer.leases.find(number); lease != consumer.leases.end()) {
-            close_lease(lease->second, wire::LeaseEvent::What::Released, out);
-        } else if (release_claimed(consumer, number, out)) {
-            ++kept;
+            kept += give_back(lease->second, out) ? 1 : 0;
+        } else {
+            kept += release_claimed(consumer, number, out) ? 1 : 0;
         }
     }
     answer_releases(consumer, request_id, kept, first, out);

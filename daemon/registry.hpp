@@ -259,7 +259,8 @@ class Registry {
     /// Reply: Done; the segments go with the last capsule that lies in them, and their numbers are not used again. Unknown ones are fine.
     void forget(SessionNumber from, std::uint64_t request_id, const wire::Forget& forget, Outbox& out);
 
-    /// Reply: Done, after the producers were told. Unknown leases are fine.
+    /// Reply: Done, after the producers were told, of what lingers and was there before also those that come back in the resume window; at
+    /// its end at the latest. Unknown leases are fine.
     void release(SessionNumber from, std::uint64_t request_id, const wire::Release& release, Outbox& out);
 
     /// What waits elsewhere until that session reads it, or is remembered for it there, in bytes: a part of what its user costs. Of a session
@@ -357,6 +358,7 @@ class Registry {
         Session* holder = nullptr;
         Capsule* capsule = nullptr;
         std::uint64_t grant = 0;  ///< of a take that is not confirmed: the request that it answered
+        bool is_told = false;     ///< a producer was told of it, in this life or the one before
         Hook in_session;
         Hook in_capsule;
     };
@@ -698,6 +700,8 @@ class Registry {
     Lease& open_claimed(Session& consumer, std::uint64_t lease, Capsule& capsule, Outbox& out);
     void keep_claim(Session& consumer, const wire::CapsuleId& id, std::uint64_t lease, const Claim& claim, Outbox& out);
     Claims::iterator drop_claim(Claims& claims, Claims::iterator claim);
+    bool keep_release(Session& consumer, const wire::CapsuleId& id, std::uint64_t lease, Outbox& out);
+    bool give_back(Lease& lease, Outbox& out);
     bool release_claimed(Session& consumer, std::uint64_t lease, Outbox& out);
     void match_claims(const Capsule& capsule, Outbox& out);
     bool continue_returns(std::size_t& budget, Outbox& out);
@@ -715,7 +719,7 @@ class Registry {
     void begin(Session& producer, std::uint64_t request_id, std::uint64_t number, Outbox& out);
     void commit(Session& producer, std::uint64_t request_id, Group& group, Outbox& out);
     void abort(Session& producer, std::uint64_t request_id, Group& group, Outbox& out);
-    Lease& book_lease(Session& consumer, std::uint64_t lease, Capsule& capsule);
+    Lease& book_lease(Session& consumer, std::uint64_t lease, Capsule& capsule, bool is_told);
     void grant(Session& consumer, std::uint64_t request_id, std::uint64_t lease, Capsule& capsule, Outbox& out);
     static hurray::Error refuse_past(const wire::Attach& attach);
     static hurray::Error refuse_retired(const wire::Attach& attach);

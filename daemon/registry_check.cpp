@@ -71,6 +71,8 @@ void Registry::check_consistency() const {
             cost += cost_of_lease(lease.capsule->once);
             HURRAY_CHECK(lease.in_capsule.is_linked() ==
                          (lease.capsule->producer != nullptr || lease.capsule->lingering != nullptr));
+            // Nobody is granted what has no producer, but for what lingers.
+            HURRAY_CHECK(lease.is_told || lease.capsule->lingering != nullptr);
             HURRAY_CHECK(lease.grant == 0 || (lease.capsule->once && !lease.capsule->is_live()));
             HURRAY_CHECK(!lease.capsule->once || lease.grant != 0 ||
                          lease.capsule->is_taken_by(lease_id(session, lease_number)));

@@ -257,8 +257,7 @@ Registry::Claimed Registry::claim_held(Session& consumer, const wire::CapsuleId&
 Registry::Claimed Registry::claim_released(Session& consumer, const wire::CapsuleId& id, std::uint64_t number,
                                            Outbox& out) {
     if (const auto held = consumer.leases.find(number); held != consumer.leases.end()) {
-        close_lease(held->second, wire::LeaseEvent::What::Released, out);
-        return Claimed::Done;
+        return give_back(held->second, out) ? Claimed::Kept : Claimed::Done;
     }
     if (consumer.claimed.contains(number)) {
         return release_claimed(consumer, number, out) ? Claimed::Kept : Claimed::Done;
@@ -275,16 +274,12 @@ Registry::Claimed Registry::claim_released(Session& consumer, const wire::Capsul
             return Claimed::Done;
         }
     }
-    if (!admit_claim(consumer)) {
-        return Claimed::Done;  // its producer learns of it when the window ends
-    }
-    keep_claim(consumer, id, number, {consumer.number, State::Released, last_answer_ + 1}, out);
-    return Claimed::Kept;
+    return keep_release(consumer, id, number, out) ? Claimed::Kept : Claimed::Done;
 }
 
 /// The lease is an ordinary one from now on. Its producer knows of it since the life that granted it.
 Registry::Lease& Registry::open_claimed(Session& consumer, std::uint64_t number, Capsule& capsule, Outbox& out) {
-    Lease& lease = book_lease(consumer, number, capsule);
+    Lease& lease = book_lease(consumer, number, capsule, true);
     if (!is_kept(capsule) && !capsule.lingering) {  // came back, and left again
         out.send(consumer.number, 0, wire::ProducerLost{capsule.id});
     }
@@ -316,6 +311,28 @@ Registry::Claims::iterator Registry::drop_claim(Claims& claims, Claims::iterator
     --count(uid).claims;
     forget_if_zero(uid);
     return next;
+}
+
+/// For a producer that is not here: it is told when it is, and the answer to the request that is being read waits for that. False: there is
+/// no room, and it learns of it when the window ends.
+bool Registry::keep_release(Session& consumer, const wire::CapsuleId& id, std::uint64_t number, Outbox& out) {
+    if (!admit_claim(consumer)) {
+        return false;
+    }
+    keep_claim(consumer, id, number, {consumer.number, State::Released, last_answer_ + 1}, out);
+    return true;
+}
+
+/// release_kept: who may come back in the window and adopt its capsule hears that it was released, not that it is lost. True: the answer
+/// waits for that.
+bool Registry::give_back(Lease& lease, Outbox& out) {
+    Session& holder = *lease.holder;
+    const std::uint64_t number = lease.number;
+    const wire::CapsuleId id = lease.capsule->id;
+    const bool is_awaited =
+        is_window_open() && lease.is_told && lease.capsule->of_before && is_adoptable(*lease.capsule);
+    close_lease(lease, wire::LeaseEvent::What::Released, out);
+    return is_awaited && keep_release(holder, id, number, out);
 }
 
 /// A claimed lease is given back: its producer is told when its capsule is here. False: nothing is to be waited for, there is no such

@@ -13,6 +13,7 @@
 #include <gmock/gmock.h>
 
 #include "tests/integration/client_test.hpp"
+#include "tests/support/raw_peer.hpp"
 #include "tests/support/store_manager.hpp"
 #include "tests/support/temporary_directory.hpp"
 
@@ -175,6 +176,46 @@ TEST_F(StoreLife, ItsProducerHasItAgainAndHearsOfEveryLeaseOnce) {
     ASSERT_TRUE(log.wait_for(HURRAY_EVENT_ENDED));
     EXPECT_FALSE(log.all().back().event.reusable);
     EXPECT_THAT(stored(), SizeIs(0));
+}
+
+/// By hand, since who comes back first is what this is about.
+TEST_F(StoreLife, AReleaseBeforeItsProducerIsBackIsToldWhenItIs) {  // release_kept
+    const wire::Id16 ours = fresh_id();
+    const wire::Id16 theirs = fresh_id();
+    const auto greet = [&](wire::Id16 session, std::optional<wire::Id16> last) {
+        RawPeer peer(manager.socket_path());
+        const wire::Id16 instance = peer.call<wire::HelloReply>(wire::Hello{1, 1, "by hand", session, last}).instance;
+        return std::pair(std::move(peer), instance);
+    };
+    TestTensor tensor = make_tensor("model");
+    tensor.publish.linger_ms = 0;
+    auto [producer, life] = greet(ours, {});
+    tensor.publish.version = producer.publish(tensor).version;
+    auto [consumer, same_life] = greet(theirs, {});
+    const wire::CapsuleId capsule = consumer.attach(1, "model").reply.capsule;
+    consumer.attach(2, "model");
+    for (int lease = 1; lease <= 2; ++lease) {
+        EXPECT_EQ(producer.next<wire::LeaseEvent>().what, wire::LeaseEvent::What::Opened);
+    }
+    manager.restart();
+
+    RawPeer back = greet(theirs, life).first;
+    using State = wire::Claims::State;
+    back.call<wire::Done>(wire::Claims{{{capsule, 1, State::Held}, {capsule, 2, State::Held}}});
+    const std::uint64_t released = back.send(wire::Release{{1}});
+    back.call<wire::Done>(wire::ResumeDone{});  // the release has no answer yet
+
+    RawPeer again = greet(ours, life).first;
+    again.publish(tensor);
+    const auto event = again.next<wire::LeaseEvent>();
+    EXPECT_EQ(event.what, wire::LeaseEvent::What::Released);
+    EXPECT_EQ(event.lease.lease, 1U);
+    EXPECT_EQ(event.remaining, 1U);
+    back.next<wire::Done>(released);
+    again.call<wire::Done>(wire::ResumeDone{});
+    const auto open = again.next<wire::WindowClosed>().open;
+    ASSERT_EQ(open.size(), 1U);
+    EXPECT_EQ(open[0].lease, 2U);
 }
 
 TEST_F(StoreLife, AReplacementIsStoredAndTheOldOneGoes) {

@@ -398,6 +398,23 @@ TEST_F(ResumeTest, WhatWasThereBeforeStaysThoughItsProducerLeavesAgain) {  // re
     EXPECT_EQ(registry.totals().capsules, 0U);
 }
 
+TEST_F(ResumeTest, OfWhatLingersAReleaseWaitsForAProducerThatLeftAgain) {  // release_kept
+    const auto linger = [](wire::Publish& publish) {
+        publish.version = 600;
+        publish.linger_ms = 0;
+    };
+    const auto p = resume(kAlice, 100);
+    publish_with(p, 1, 1, "a", linger);
+    const auto c = resume(kAlice, 101);
+    claim(c, 2, kAlice, 1, 7);
+    end(p);
+    EXPECT_EQ(release(c, 3, {7}), Words{});
+    const auto next = resume(kAlice, 100);
+    EXPECT_EQ(publish_with(next, 4, 1, "a", linger),
+              (Words{"3:PublishReply=600#4", "3:Released(1 lease 7 left 0)", "2:Done#3"}));
+    EXPECT_EQ(close_window(), Words{"3:WindowClosed(1)"});
+}
+
 TEST_F(ResumeTest, ALostLeaseOfBeforeMakesTheMemoryUnusable) {  // no_reuse_after_lost
     const auto p = resume(kAlice, 100);
     const auto c = resume(kAlice, 101);

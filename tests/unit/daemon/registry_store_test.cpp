@@ -519,6 +519,99 @@ TEST_F(StoreTest, ItsProducerAdoptsItInTheWindowAndIsToldOfItsLeasesAtTheEnd) { 
     EXPECT_EQ(in_store(), (Words{"c-1", "s-1"}));
 }
 
+TEST_F(StoreTest, AReleaseInTheWindowWaitsForTheProducer) {  // release_kept
+    const auto p = come(kAlice, 100);
+    lingering(p, 1, 1, "a");
+    answered(1);
+    die();
+    const auto c = resume(kAlice, 101);
+    for (const std::uint64_t lease : {5, 6, 7, 8}) {
+        EXPECT_EQ(claim(c, lease, 1, lease, State::Held), Words{"2:Done#" + std::to_string(lease)});
+    }
+    EXPECT_EQ(give_back(c, 10, 5), Words{});
+    EXPECT_EQ(claim(c, 11, 1, 6, State::Released), Words{});
+    EXPECT_EQ(daemon().totals().claims, 2U);
+    const auto next = resume(kAlice, 100);
+    EXPECT_EQ(offer(next, 12, 1, "a", 1000, 0), (Words{"3:PublishReply=1000#12", "3:Released(1 lease 5 left 2)",
+                                                       "2:Done#10", "3:Released(1 lease 6 left 2)", "2:Done#11"}));
+    EXPECT_EQ(give_back(c, 13, 7), (Words{"3:Released(1 lease 7 left 1)", "2:Done#13"}));
+    EXPECT_EQ(expire(kWindowEnd), Words{"3:WindowClosed(1 8)"});
+    leave(c);
+    EXPECT_EQ(daemon().history().leases_released, 3U);
+    EXPECT_EQ(daemon().history().leases_lost, 1U);
+}
+
+TEST_F(StoreTest, AReleaseInTheWindowIsAnsweredAtItsEndIfTheProducerIsNotBack) {  // release_kept, ack_at_end
+    const auto p = come(kAlice, 100);
+    lingering(p, 1, 1, "a");
+    answered(1);
+    die();
+    const auto c = resume(kAlice, 101);
+    claim(c, 1, 1, 7, State::Held);
+    EXPECT_EQ(give_back(c, 2, 7), Words{});
+    EXPECT_EQ(expire(kWindowEnd), Words{"2:Done#2"});
+    const auto next = resume(kAlice, 100);
+    EXPECT_EQ(offer(next, 3, 1, "a", 1000, 0), (Words{"3:PublishReply=1000#3", "3:WindowClosed(1)"}));
+}
+
+TEST_F(StoreTest, AReleaseInTheWindowOutlivesItsSessionAndALeaseDoesNot) {  // release_kept
+    const auto p = come(kAlice, 100);
+    lingering(p, 1, 1, "a");
+    answered(1);
+    die();
+    const auto c = resume(kAlice, 101);
+    claim(c, 1, 1, 6, State::Held);
+    claim(c, 2, 1, 7, State::Held);
+    EXPECT_EQ(give_back(c, 3, 6), Words{});
+    EXPECT_EQ(leave(c), Words{});
+    const auto next = resume(kAlice, 100);
+    EXPECT_EQ(offer(next, 4, 1, "a", 1000, 0), (Words{"3:PublishReply=1000#4", "3:Released(1 lease 6 left 0)"}));
+    EXPECT_EQ(expire(kWindowEnd), Words{"3:WindowClosed(1)"});  // so 7 is lost
+}
+
+TEST_F(StoreTest, AReleaseOfWhatNoProducerWasToldOfIsAnsweredAtOnce) {
+    const auto p = come(kAlice, 100);
+    lingering(p, 1, 1, "a");
+    answered(1);
+    die();
+    const auto c = come(kAlice, 101);
+    attach_to(c, 1, by_name(1, "a"));
+    EXPECT_EQ(give_back(c, 2, 1), Words{"2:Done#2"});
+    EXPECT_EQ(daemon().totals().claims, 0U);
+    // What this life's producer was told of is: that may come back once more.
+    const auto next = resume(kAlice, 100);
+    offer(next, 3, 1, "a", 1000, 0);
+    EXPECT_EQ(attach_to(c, 4, by_name(2, "a")), (Words{"3:Opened(1 lease 2 left 1)", "2:AttachReply(1)#4"}));
+    leave(next);
+    EXPECT_EQ(give_back(c, 5, 2), Words{});
+    const auto again = resume(kAlice, 100);
+    EXPECT_EQ(offer(again, 6, 1, "a", 1000, 0),
+              (Words{"4:PublishReply=1000#6", "4:Released(1 lease 2 left 0)", "2:Done#5"}));
+}
+
+TEST_F(StoreTest, AReleaseInTheWindowOfWhatExpiresOrIsWithdrawnMeanwhileIsPassedOnToo) {  // release_kept, retired_stays
+    const auto p = come(kAlice, 100);
+    lingering(p, 1, 1, "a", 500);
+    lingering(p, 2, 2, "b");
+    answered(1);
+    answered(2);
+    die();
+    const auto c = resume(kAlice, 101);
+    claim(c, 1, 1, 6, State::Held);
+    claim(c, 2, 2, 7, State::Held);
+    EXPECT_EQ(give_back(c, 3, 6), Words{});
+    EXPECT_EQ(expire(now + 500), Words{});
+    EXPECT_EQ(withdraw_it(c, 4, 2), Words{"2:Done#4"});
+    EXPECT_EQ(give_back(c, 5, 7), Words{});
+    const auto next = resume(kAlice, 100);
+    EXPECT_EQ(offer(next, 6, 1, "a", 1000, 500),
+              (Words{"3:PublishReply=1000#6", "3:Retired(1)", "3:Released(1 lease 6 left 0)", "2:Done#3"}));
+    EXPECT_EQ(offer(next, 7, 2, "b", 1001, 0),
+              (Words{"3:PublishReply=1001#7", "3:Retired(2)", "3:Released(2 lease 7 left 0)", "2:Done#5"}));
+    EXPECT_EQ(expire(kWindowEnd),
+              (Words{"3:WindowClosed(1)", "3:Ended(1 reusable)", "3:WindowClosed(2)", "3:Ended(2 reusable)"}));
+}
+
 TEST_F(StoreTest, ItsProducerAdoptsItAfterTheWindowToo) {  // adopt_lingering
     const auto p = come(kAlice, 100);
     lingering(p, 1, 1, "a");
@@ -886,6 +979,23 @@ TEST_F(StoredTakeTest, WhatIsTakenInTheWindowLeavesNoNoteBehind) {
     }
     EXPECT_EQ(expire(now + kWindowEnd), Words{});
     EXPECT_EQ(kept, Words{});
+}
+
+TEST_F(StoredTakeTest, WhatIsTakenAndGivenBackInTheWindowIsToldToItsProducer) {  // release_kept
+    const auto p = come(kAlice, 100);
+    lingering(p, 1, 1, "q", 0, true);
+    answered(1);
+    expire(kWindowEnd);
+    const auto before = come(kAlice, 101);
+    take_from(before, 2, 7, "q");
+    die();
+    const auto c = resume(kAlice, 101);
+    EXPECT_EQ(claim(c, 3, 1, 7, State::Confirmed), Words{"3:Done#3"});
+    EXPECT_EQ(give_back(c, 4, 7), Words{});
+    const auto next = resume(kAlice, 100);
+    EXPECT_EQ(offer(next, 5, 1, "q", 1000, 0, true), (Words{"4:PublishReply=1000#5", "4:Taken(1 lease 7 left 0)",
+                                                            "4:Released(1 lease 7 left 0)", "3:Done#4"}));
+    EXPECT_EQ(expire(now + kWindowEnd), (Words{"4:WindowClosed(1)", "4:Ended(1 reusable)"}));
 }
 
 TEST_F(StoredTakeTest, UnconfirmedItIsQueuedAgain) {  // put_back over the death
