@@ -172,9 +172,10 @@ hurray::Result<void> Registry::open_session(SessionNumber number, const Identity
     return {};
 }
 
-void Registry::end_session(SessionNumber number, std::uint64_t now_ms, Outbox& out) {
+void Registry::end_session(SessionNumber number, std::uint64_t now_ms, Outbox& out, bool is_cut_off) {
     Session& ended = session(number);
     ended.is_ending = true;
+    ended.ends_queued = is_cut_off && !keeps_;
     ended.ended_ms = now_ms;
     while (!ended.waiting_order.empty()) {
         remove_waiter(ended.waiting_order.front());
@@ -259,6 +260,9 @@ bool Registry::continue_ending(Session& ended, std::size_t& budget, Outbox& out)
     }
     for (; !ended.capsules.empty(); --budget) {
         Capsule& capsule = ended.capsules.front();
+        if (ends_with_producer(capsule)) {
+            forgo_lingering(capsule);
+        }
         if (capsule.lingering) {
             if (budget == 0) {
                 return false;

@@ -103,7 +103,8 @@ class UsedNumbers {
 ///    queued again, at most `kMaxDeliveries` times in all. Under one name lives either kind of capsule, never both.
 /// 10. A capsule that is published to *linger* stays when its producer's session ends: its holders and watchers notice nothing, until it
 ///    is withdrawn, replaced, taken, or its time is over, which counts from that end. A later session of its user that publishes it or
-///    offers it again, the same in all, adopts it, at any time.
+///    offers it again, the same in all, adopts it, at any time. What is queued ends all the same with a session that was cut off, where
+///    nothing keeps who takes it: whoever was may offer it to the next life as not taken.
 ///
 /// Threads: one. Costs: O(log n) or O(1) in the number of capsules and sessions, but for what lists them.
 class Registry {
@@ -148,11 +149,11 @@ class Registry {
     [[nodiscard]] hurray::Result<void> open_session(SessionNumber number, const Identity& identity);
 
     /// Its leases are LOST, its capsules retire and their holders are told, but for those that linger; its waiting attaches and watches
-    /// vanish.
+    /// vanish. `is_cut_off`: its client did not leave, and may come back.
     ///
     /// From now on it must not be named, and nothing of it can be attached. There may be any number of leases and capsules,
     /// so others are told piece by piece: more is to be written as long as `has_endings`.
-    void end_session(SessionNumber number, std::uint64_t now_ms, Outbox& out);
+    void end_session(SessionNumber number, std::uint64_t now_ms, Outbox& out, bool is_cut_off = false);
     [[nodiscard]] bool has_endings() const noexcept { return !endings_.empty(); }
     void continue_endings(Outbox& out);
 
@@ -548,6 +549,7 @@ class Registry {
         SessionNumber number;
         Identity identity;
         bool is_ending = false;
+        bool ends_queued = false;    ///< what it queued ends with it, though it was to linger
         bool is_resuming = false;    ///< it has more to say of a former life
         std::uint64_t ended_ms = 0;  ///< since when it is
         wire::Id16 shown_hash;
@@ -656,6 +658,8 @@ class Registry {
     [[nodiscard]] std::uint64_t window_may_end_ms() const noexcept;
     bool continue_store_window_close(std::size_t& budget, Outbox& out);
     void leave_lingering(Capsule& capsule, std::uint64_t now_ms, Outbox& out);
+    static bool ends_with_producer(const Capsule& capsule) noexcept;
+    void forgo_lingering(Capsule& capsule);
     void stop_expiry(Capsule& capsule) noexcept;
     void expire_lingering(std::uint64_t now_ms, Outbox& out);
     [[nodiscard]] bool is_held_back(const Capsule& capsule) const noexcept;

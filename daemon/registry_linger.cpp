@@ -25,7 +25,14 @@ constexpr std::size_t kExpiryPiece = 256;
 
 /// Whether it outlives its producer: it was published so, and can be had, by name or once it is put back.
 bool Registry::lingers(const Capsule& capsule) noexcept {
-    return capsule.lingering != nullptr && !capsule.retired && capsule.staged == nullptr;
+    return capsule.lingering != nullptr && !capsule.retired && capsule.staged == nullptr &&
+           !ends_with_producer(capsule);
+}
+
+/// cut_off_once_ends: its producer may come back after this life, which alone would know that somebody has taken it, and offer it again.
+bool Registry::ends_with_producer(const Capsule& capsule) noexcept {
+    return capsule.lingering != nullptr && capsule.once && !capsule.retired && capsule.producer != nullptr &&
+           capsule.producer->ends_queued;
 }
 
 /// Whether somebody keeps it: its producer, or the daemon in its place.
@@ -46,6 +53,13 @@ void Registry::leave_lingering(Capsule& capsule, std::uint64_t now_ms, Outbox& o
         capsule.lingering->expiry = expiries_.emplace(now_ms + linger_ms, &capsule);
         note_expiry(capsule, out);
     }
+}
+
+/// It has a producer, and ends with it after all.
+void Registry::forgo_lingering(Capsule& capsule) {
+    const std::uint64_t before = cost_of(capsule);
+    capsule.lingering.reset();
+    discharge(capsule.producer, capsule.id.uid, before - cost_of(capsule));
 }
 
 void Registry::stop_expiry(Capsule& capsule) noexcept {

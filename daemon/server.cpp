@@ -618,6 +618,7 @@ void Server::end_session(SessionNumber number, std::string_view reason, bool is_
     ++(is_fault ? traffic_.cut : traffic_.left);
     // First what waited for it, then what its end sets off: a grant goes out before the news that its producer is lost.
     outbound_.remove(number);
+    const bool is_cut_off = !session->has_left();
     closer_.close_socket(session->user(), session->close());
     budget_.client_left();
     if (const auto connections = connections_.find(session->user()); --connections->second == 0) {
@@ -627,7 +628,7 @@ void Server::end_session(SessionNumber number, std::string_view reason, bool is_
         if (const std::size_t leases = registry_.leases_of(number); leases != 0) {
             peer_log_.write(log::Level::Info, "leases_lost", peer, {{"leases", leases}});
         }
-        registry_.end_session(number, steady_ms(), outbox_);
+        registry_.end_session(number, steady_ms(), outbox_, is_cut_off);
         deliver();
     }
 }

@@ -71,6 +71,8 @@ Session::Session(asio::io_context& io, Owner& owner, hurray::UniqueFd socket, hu
     (void)socket.release();
 }
 
+bool Session::has_left() { return dead_ || has_hung_up(socket_.native_handle()); }
+
 hurray::UniqueFd Session::close() {
     closed_ = true;
     pidfd_.reset();

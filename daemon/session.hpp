@@ -63,6 +63,8 @@ class Session : public std::enable_shared_from_this<Session> {
     void resume();
     /// Gives the socket up. No call to the owner comes after it.
     [[nodiscard]] hurray::UniqueFd close();
+    /// Whether its client is gone for good: it has closed its end, or is dead. Before `close`.
+    [[nodiscard]] bool has_left();
 
     [[nodiscard]] SessionNumber number() const noexcept { return peer_.number; }
     [[nodiscard]] Dispatcher::Peer& peer() noexcept { return peer_; }

@@ -321,7 +321,8 @@ typedef struct HurrayPublishOptions {
  * nobody is told PRODUCER_LOST, until it is withdrawn (by whoever may write it), replaced, or `linger_ms` are over since its producer left. A
  * client that was cut off takes it up again by itself. The daemon holds its memory meanwhile, on this user's account; what the
  * program shares a segment with (small allocations) stays too. Where the daemon has a descriptor store of the service manager's, it
- * survives the daemon too; elsewhere it goes with the daemon.
+ * survives the daemon too; elsewhere it goes with the daemon, and what is ONCE and nobody has taken ends when this client is cut off: it might
+ * be taken a second time else, when client and daemon are back.
  *
  * An allocation with HURRAY_ALLOCATE_IMMUTABLE is sealed just before it is sent. Pointers into it stay valid, for reading; a write
  * through them is a SIGSEGV. If the daemon then refuses, it may be published again, under another name for one, but not be written

@@ -60,6 +60,12 @@ class StoreLife : public ::testing::Test {
         options.timeout = kWatchdog;
         return Client::connect(std::move(options));
     }
+    /// A client by hand, and the life that it is connected to.
+    [[nodiscard]] std::pair<RawPeer, wire::Id16> greet(wire::Id16 session, std::optional<wire::Id16> last = {}) const {
+        RawPeer peer(manager.socket_path());
+        const wire::Id16 life = peer.call<wire::HelloReply>(wire::Hello{1, 1, "by hand", session, last}).instance;
+        return {std::move(peer), life};
+    }
     /// A tensor of so many elements: of more than 16,384 it has a segment of its own.
     static CapsuleInfo publish(Client& client, const std::string& name, std::uint32_t first,
                                PublishOptions options = lingering(), std::uint64_t count = 20'000) {
@@ -182,16 +188,11 @@ TEST_F(StoreLife, ItsProducerHasItAgainAndHearsOfEveryLeaseOnce) {
 TEST_F(StoreLife, AReleaseBeforeItsProducerIsBackIsToldWhenItIs) {  // release_kept
     const wire::Id16 ours = fresh_id();
     const wire::Id16 theirs = fresh_id();
-    const auto greet = [&](wire::Id16 session, std::optional<wire::Id16> last) {
-        RawPeer peer(manager.socket_path());
-        const wire::Id16 instance = peer.call<wire::HelloReply>(wire::Hello{1, 1, "by hand", session, last}).instance;
-        return std::pair(std::move(peer), instance);
-    };
     TestTensor tensor = make_tensor("model");
     tensor.publish.linger_ms = 0;
-    auto [producer, life] = greet(ours, {});
+    auto [producer, life] = greet(ours);
     tensor.publish.version = producer.publish(tensor).version;
-    auto [consumer, same_life] = greet(theirs, {});
+    auto [consumer, same_life] = greet(theirs);
     const wire::CapsuleId capsule = consumer.attach(1, "model").reply.capsule;
     consumer.attach(2, "model");
     for (int lease = 1; lease <= 2; ++lease) {
@@ -437,6 +438,39 @@ TEST_F(NoStore, WhatLingersGoesWithTheDaemon) {
     manager.restart();
     Client next = connect();
     EXPECT_THAT(next.list(""), SizeIs(0));
+}
+
+/// Whoever is cut off may come back to a daemon that does not know what was taken meanwhile.
+TEST_F(NoStore, WhatACutOffProducerQueuedIsTakenOnceByOne) {  // cut_off_once_ends
+    const wire::Id16 session = fresh_id();
+    TestTensor job = make_tensor("jobs");
+    job.publish.linger_ms = 0;
+    job.publish.once = true;
+    auto [producer, life] = greet(session);
+    const std::uint64_t version = producer.publish(job).version;
+    Client worker = connect();
+    producer.send_raw("no request");
+    producer.next<wire::Closing>();
+    EXPECT_TRUE(producer.at_end());
+    EXPECT_EQ(status_of([&] { (void)worker.take("jobs"); }), HURRAY_ERR_NOT_FOUND);
+
+    manager.restart();
+    job.publish.version = version;
+    auto [back, next_life] = greet(session, life);
+    EXPECT_EQ(back.publish(job).version, version);
+    back.call<wire::Done>(wire::ResumeDone{});
+    const Tensor taken = worker.take("jobs", patient());
+    EXPECT_EQ(taken.info().version, version);
+    EXPECT_EQ(status_of([&] { (void)worker.take("jobs"); }), HURRAY_ERR_NOT_FOUND);
+
+    // Whoever has left does not come back.
+    job = make_tensor("jobs");
+    job.publish.linger_ms = 0;
+    job.publish.once = true;
+    RawPeer leaver = greet(fresh_id()).first;
+    const std::uint64_t last = leaver.publish(job).version;
+    leaver.close();
+    EXPECT_EQ(worker.take("jobs", patient()).info().version, last);
 }
 
 class LongWindow : public StoreLife {

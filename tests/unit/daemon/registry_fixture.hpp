@@ -122,6 +122,14 @@ class RegistryTest : public testing::Test {
         }
         return take();
     }
+    /// Ends a session whose client may come back.
+    Words cut_off(SessionNumber session) {
+        registry.end_session(session, now, out, true);
+        while (registry.has_endings()) {
+            registry.continue_endings(out);
+        }
+        return take();
+    }
     Words withdraw(SessionNumber from, std::uint64_t request, std::uint32_t uid, std::uint8_t capsule) {
         registry.withdraw(from, request, {{uid, id16(capsule)}}, out);
         return take();

@@ -360,6 +360,78 @@ TEST_F(LingerTest, AQueueIsWorkedOffWithoutItsProducer) {
     expect_nothing_held();
 }
 
+class LingeringQueueTest : public LingerTest {
+  protected:
+    using LingerTest::LingerTest;
+    Words queue(SessionNumber from, std::uint64_t request, std::uint8_t capsule) {
+        return lingering(from, request, capsule, "q", 0, [](wire::Publish& publish) { publish.once = true; });
+    }
+    Words take_one(SessionNumber from, std::uint64_t request, std::uint64_t lease,
+                   std::optional<std::uint64_t> timeout = 0) {
+        wire::Attach what = by_name(lease, "q");
+        what.take = true;
+        return attach(from, request, what, timeout);
+    }
+    Words confirm(SessionNumber from, std::uint64_t request, std::uint64_t lease) {
+        registry.confirm(from, request, {lease}, out);
+        return take();
+    }
+};
+
+TEST_F(LingeringQueueTest,
+       WhatACutOffProducerQueuedEndsAndNobodyTakesIt) {  // cut_off_once_ends, confirm_needs_producer
+    const auto p = open(kAlice);
+    const auto c = open(kAlice);
+    const auto w = open(kAlice);
+    watch(w, "q");
+    queue(p, 1, 1);
+    queue(p, 2, 2);
+    queue(p, 3, 3);
+    lingering(p, 4, 4, "attached");
+    take_one(c, 5, 1);
+    confirm(c, 6, 1);
+    take_one(c, 7, 2);
+    // Taken, granted, queued.
+    EXPECT_EQ(cut_off(p), (Words{"2:ProducerLost(2)", "3:WatchedProducerLost(2)", "3:WatchedProducerLost(3)"}));
+    EXPECT_EQ(confirm(c, 8, 2), Words{"2:" + error(Errc::ProducerLost) + "#8"});
+    EXPECT_EQ(take_one(c, 9, 3), Words{"2:" + error(Errc::NotFound) + "#9"});
+    EXPECT_EQ(only(c).name, "");  // of two
+    EXPECT_EQ(attach(c, 10, by_name(4, "attached")), Words{"2:AttachReply(4)#10"});
+    // It is told what it may not have heard of.
+    const auto next = open(kAlice);
+    EXPECT_EQ(queue(next, 11, 1),
+              (Words{"4:PublishReply=1000#11", "4:Taken(1 lease 1 left 1)", "4:WindowClosed(1 1)"}));
+    EXPECT_EQ(release(c, 12, {1, 4}), (Words{"4:Released(1 lease 1 left 0)", "4:Ended(1 reusable)", "2:Done#12"}));
+    EXPECT_EQ(withdraw(c, 13, kAlice, 4), Words{"2:Done#13"});
+    for (const auto session : {c, w, next}) {
+        end(session);
+    }
+    expect_nothing_held();
+}
+
+TEST_F(LingeringQueueTest, NobodyTakesItWhileACutOffSessionIsStillBeingEnded) {  // cut_off_once_ends
+    const auto p = open(kAlice);
+    const auto c = open(kAlice);
+    queue(p, 1, 1);
+    queue(p, 2, 2);
+    take_one(c, 3, 1);
+    publish(c, 4, 10, "b");
+    for (std::uint64_t lease = 1; lease <= 600; ++lease) {  // so much that it ends piece by piece
+        attach(p, lease, by_name(lease, "b"));
+    }
+    registry.end_session(p, now, out, true);
+    take();
+    ASSERT_TRUE(registry.has_endings());
+    EXPECT_EQ(confirm(c, 5, 1), Words{"2:" + error(Errc::ProducerLost) + "#5"});
+    EXPECT_EQ(take_one(c, 6, 2), Words{"2:" + error(Errc::NotFound) + "#6"});
+    while (registry.has_endings()) {
+        registry.continue_endings(out);
+    }
+    take();
+    end(c);
+    expect_nothing_held();
+}
+
 // ---- In the resume window -------------------------------------------------------------------------------------------
 
 class LingerResumeTest : public LingerTest {

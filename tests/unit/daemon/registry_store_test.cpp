@@ -330,6 +330,21 @@ TEST_F(StoreTest, ExpiryIsNotedWhenItBeginsAndWhenItIsCalledOff) {
     EXPECT_EQ(daemon().totals(), Registry::Totals{});
 }
 
+TEST_F(StoreTest, WhatACutOffProducerQueuedIsTakenSinceTheJournalKnows) {  // confirm_needs_producer
+    const auto p = come(kAlice, 100);
+    lingering(p, 1, 1, "q", 0, true);
+    answered(1);
+    expire(kWindowEnd);
+    daemon().end_session(p, now, out, true);
+    look();
+    const auto c = come(kAlice, 101);
+    take_from(c, 2, 7, "q");
+    EXPECT_EQ(confirm(c, 3, 7), Words{"2:Done#3"});
+    die();
+    const auto next = resume(kAlice, 100);
+    EXPECT_EQ(offer(next, 4, 1, "q", 1000, 0, true), (Words{"3:PublishReply=1000#4", "3:Taken(1 lease 7 left 0)"}));
+}
+
 TEST_F(StoreTest, ConfirmingATakeIsNotedBeforeItLeavesTheStore) {  // journal_taken
     const auto p = come(kAlice);
     const auto c = come(kAlice);
