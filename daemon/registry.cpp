@@ -79,57 +79,6 @@ bool decode_cursor(std::string_view cursor, std::string_view& name, std::uint64_
 
 }  // namespace
 
-// ---- UsedNumbers ----------------------------------------------------------------------------------------------------
-
-bool UsedNumbers::contains(std::uint64_t number) const noexcept {
-    auto after = ranges_.upper_bound(number);
-    return after != ranges_.begin() && std::prev(after)->second >= number;
-}
-
-void UsedNumbers::insert(std::uint64_t number) {
-    auto after = ranges_.upper_bound(number);
-    if (after != ranges_.begin()) {
-        const auto before = std::prev(after);
-        if (before->second >= number) {
-            return;
-        }
-        if (before->second + 1 == number) {
-            before->second = number;
-            if (after != ranges_.end() && after->first - 1 == number) {
-                before->second = after->second;
-                ranges_.erase(after);
-            }
-            return;
-        }
-    }
-    if (after != ranges_.end() && after->first - 1 == number) {
-        const std::uint64_t last = after->second;
-        ranges_.erase(after);
-        ranges_.emplace(number, last);
-        return;
-    }
-    ranges_.emplace(number, number);
-    if (ranges_.size() > kMaxRanges) {
-        const auto lowest = ranges_.begin();
-        const auto next = std::next(lowest);
-        lowest->second = next->second;
-        ranges_.erase(next);
-    }
-}
-
-void UsedNumbers::insert_up_to(std::uint64_t number) {
-    auto after = ranges_.upper_bound(number);
-    if (after != ranges_.begin()) {
-        number = std::max(number, std::prev(after)->second);
-    }
-    if (after != ranges_.end() && after->first - 1 == number) {
-        number = after->second;
-        ++after;
-    }
-    ranges_.erase(ranges_.begin(), after);
-    ranges_.emplace(0, number);
-}
-
 // ---- Sessions -------------------------------------------------------------------------------------------------------
 
 Registry::~Registry() = default;
@@ -851,7 +800,7 @@ Registry::Lease& Registry::book_lease(Session& consumer, std::uint64_t number, C
 
 void Registry::grant(Session& consumer, std::uint64_t request_id, std::uint64_t number, Capsule& capsule, Outbox& out) {
     const Session* const told = live_producer(capsule);
-    book_numbers(consumer, consumer.used_leases, number);
+    book_leases(consumer, number);
     Lease& lease = book_lease(consumer, number, capsule, told != nullptr);
     if (capsule.once) {
         mark_granted(lease, request_id);

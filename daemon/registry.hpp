@@ -18,6 +18,7 @@
 #include "daemon/access.hpp"
 #include "daemon/content.hpp"
 #include "daemon/hash.hpp"
+#include "daemon/number_ranges.hpp"
 #include "daemon/outbox.hpp"
 #include "daemon/quota.hpp"
 #include "daemon/shelves.hpp"
@@ -56,23 +57,6 @@ struct Recovery {
     bool has_journal = false;
     store::JournalState journal;  ///< as that says
     keep::StoredSegment last_segment;
-};
-
-/// Numbers of leases that a session has used, in a bounded space.
-///
-/// Clients count upwards, so this is one range, and a few where attaches wait or fail. Somebody who leaves gaps on purpose
-/// fills `kMaxRanges`; then the lowest gap counts as used.
-class UsedNumbers {
-  public:
-    static constexpr std::size_t kMaxRanges = 1024;
-    [[nodiscard]] bool contains(std::uint64_t number) const noexcept;
-    void insert(std::uint64_t number);
-    /// This one and all below it.
-    void insert_up_to(std::uint64_t number);
-    [[nodiscard]] std::size_t ranges() const noexcept { return ranges_.size(); }
-
-  private:
-    std::map<std::uint64_t, std::uint64_t> ranges_;  // first -> last, not touching each other
 };
 
 /// All that the daemon knows: sessions, capsules and the memory they lie in, names, leases, waiting attaches, watches. Plain logic: no descriptor,
@@ -140,6 +124,9 @@ class Registry {
     /// Names of one user whose highest version is remembered while the window is open, each by itself. Of those beyond, the highest of all
     /// is: what else that user offers again below it comes in retired.
     static constexpr std::size_t kMostKnownNames = 65'536;
+    /// Ranges of numbers that are remembered of a session. Of lease numbers the lowest gap counts as used beyond that: below it nothing is
+    /// new. The lowest of the segments that it has forgotten are brought again if it says so.
+    static constexpr std::size_t kMostRanges = 1024;
     /// All notes that say what is known now.
     void write_notes(std::vector<keep::Note>& notes) const;
     /// The answer to the publish of that capsule was sent. Also of one that has ended meanwhile.
@@ -553,7 +540,7 @@ class Registry {
         bool is_resuming = false;    ///< it has more to say of a former life
         std::uint64_t ended_ms = 0;  ///< since when it is
         wire::Id16 shown_hash;
-        UsedNumbers used_leases;
+        NumberRanges used_leases;                                    ///< numbers that no attach may bring any more
         std::unordered_map<std::uint64_t, wire::CapsuleId> claimed;  ///< leases of before, whose capsule is not here
         std::unordered_map<std::uint64_t, Lease> leases;
         ListOf<Lease, &Lease::in_session> lease_order;
@@ -569,7 +556,7 @@ class Registry {
         std::map<std::uint64_t, Group> groups;           ///< that are open
         std::optional<EndedGroup> last_group;
         std::map<std::uint64_t, Segment*> segments;  ///< by its own numbers
-        UsedNumbers used_segments;
+        NumberRanges forgotten;  ///< of its own numbers, those of segments that are not to come back
         std::unordered_map<std::uint64_t, Reservation> reservations;
         std::uint64_t told_lost = 0;      ///< version of the capsule whose loss it was told last
         Hook in_user;                     ///< while it does not end
@@ -752,7 +739,9 @@ class Registry {
     [[nodiscard]] bool admit_claim(const Session& consumer);
     void charge(Session* session, std::uint32_t uid, std::uint64_t bytes);
     void discharge(Session* session, std::uint32_t uid, std::uint64_t bytes);
-    void book_numbers(Session& session, UsedNumbers& numbers, std::uint64_t number, bool with_all_below = false);
+    void book_leases(Session& session, std::uint64_t number, bool with_all_below = false);
+    void book_forgotten(Session& session, std::uint64_t number);
+    void charge_anew(Session& session);
     void list_holders(std::uint32_t uid, const Session& asker, wire::StatusReply& reply) const;
     [[nodiscard]] static std::uint64_t cost_of(const Session& session) noexcept;
     [[nodiscard]] static std::uint64_t cost_of(const wire::Publish& publish) noexcept;

@@ -53,6 +53,7 @@ void Registry::check_consistency() const {
         ++use.clients;
         HURRAY_CHECK(session.in_user.is_linked() && sessions_of_.contains(session.identity.uid));
         HURRAY_CHECK(session.own_bytes == cost_of(session));
+        HURRAY_CHECK(session.used_leases.size() <= kMostRanges && session.forgotten.size() <= kMostRanges);
         const Waiting& waiting = pending_of[number];
         HURRAY_CHECK(session.pending == waiting.publishes);
         std::uint64_t cost = session.own_bytes + waiting.cost;
@@ -155,7 +156,7 @@ void Registry::check_consistency() const {
         }
         for (const auto& [segment_number, segment] : session.segments) {
             HURRAY_CHECK(segment->is_known && segment->uid == session.identity.uid);
-            HURRAY_CHECK(session.used_segments.contains(segment_number));
+            HURRAY_CHECK(!session.forgotten.contains(segment_number));
             bytes += segment->size;
             cost += cost_of_segment();
         }

@@ -124,7 +124,7 @@ hurray::Result<void> Registry::check_adoption(const Session& producer, const Pub
                                       "segment number " + std::to_string(said.number) +
                                           " is not known in this session: its first mention brings its descriptor");
         }
-        if (known == producer.segments.end() && producer.used_segments.contains(said.number)) {
+        if (known == producer.segments.end() && producer.forgotten.contains(said.number)) {
             return hurray::fail_field(Errc::AlreadyExists, field + ".number",
                                       "segment number " + std::to_string(said.number) +
                                           " was forgotten in this session, and is not used again");
@@ -213,7 +213,6 @@ void Registry::take_back_segments(Session& producer, const Publication& publicat
         if (!is_known_here) {
             kept.is_known = true;
             producer.segments.emplace(said.number, &kept);
-            book_numbers(producer, producer.used_segments, said.number);
             producer.bytes += kept.size;  // its user has them all the time
             producer.kept_bytes += cost_of_segment();
         }

@@ -147,7 +147,7 @@ hurray::Result<void> Registry::check_segments(Session& producer, const Publicati
             files.push_back(before.file);
             continue;
         }
-        if (producer.used_segments.contains(segment.number)) {
+        if (producer.forgotten.contains(segment.number)) {
             return refuse_segment(Errc::AlreadyExists, i, ".number", segment,
                                   "was forgotten in this session, and is not used again");
         }
@@ -213,7 +213,6 @@ Registry::Segment& Registry::add_segment(Session& producer, const wire::Segment&
     File& file = files_.try_emplace(fresh.file, File{uid, access, 0}).first->second;
     ++file.segments;
     producer.segments.emplace(said.number, &fresh);
-    book_numbers(producer, producer.used_segments, said.number);
     Totals& use = count(uid);
     use.bytes += fresh.size;
     ++use.descriptors;
@@ -282,9 +281,8 @@ void Registry::forget(SessionNumber from, std::uint64_t request_id, const wire::
     for (const std::uint64_t number : forget.segments) {
         if (const auto known = producer.segments.find(number); known != producer.segments.end()) {
             forget_segment(producer, known, out);
-        } else {  // one of a publish that was refused, or never sent: it is not to come back either
-            book_numbers(producer, producer.used_segments, number);
         }
+        book_forgotten(producer, number);  // also one of a publish that waits, was refused, or never sent
     }
     out.send(from, request_id, wire::Done{});
 }

@@ -255,9 +255,26 @@ void Registry::note_queued(SessionNumber number, std::uint64_t bytes) noexcept {
     }
 }
 
-/// Books numbers as used, which takes memory where they leave gaps.
-void Registry::book_numbers(Session& session, UsedNumbers& numbers, std::uint64_t number, bool with_all_below) {
-    with_all_below ? numbers.insert_up_to(number) : numbers.insert(number);
+/// They are used from now on, which takes memory where they leave gaps.
+void Registry::book_leases(Session& session, std::uint64_t number, bool with_all_below) {
+    with_all_below ? session.used_leases.insert_up_to(number) : session.used_leases.insert(number);
+    if (session.used_leases.size() > kMostRanges) {
+        session.used_leases.close_lowest_gap();
+    }
+    charge_anew(session);
+}
+
+/// A gap between forgotten segments may be one that is still to be published: they are numbered when they are allocated. So it never counts.
+void Registry::book_forgotten(Session& session, std::uint64_t number) {
+    session.forgotten.insert(number);
+    if (session.forgotten.size() > kMostRanges) {
+        session.forgotten.drop_lowest();
+    }
+    charge_anew(session);
+}
+
+/// What the session itself is has changed.
+void Registry::charge_anew(Session& session) {
     const std::uint64_t before = std::exchange(session.own_bytes, cost_of(session));
     if (session.own_bytes != before) {
         discharge(&session, session.identity.uid, before);
@@ -268,7 +285,7 @@ void Registry::book_numbers(Session& session, UsedNumbers& numbers, std::uint64_
 std::uint64_t Registry::cost_of(const Session& session) noexcept {
     return hash_node<std::pair<const std::uint64_t, Session>>() + tree_node<decltype(session_ids_)::value_type>() +
            kConnection + block(session.identity.groups.size() * sizeof(std::uint32_t)) + text(session.identity.label) +
-           (session.used_leases.ranges() + session.used_segments.ranges()) *
+           (session.used_leases.size() + session.forgotten.size()) *
                tree_node<std::pair<const std::uint64_t, std::uint64_t>>();
 }
 

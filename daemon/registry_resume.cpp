@@ -240,7 +240,7 @@ Registry::Claimed Registry::claim_held(Session& consumer, const wire::CapsuleId&
     if (!admit_claim(consumer)) {
         return Claimed::Refused;
     }
-    book_numbers(consumer, consumer.used_leases, number, true);
+    book_leases(consumer, number, true);
     if (const auto known = capsules_.find(id);
         known != capsules_.end() && known->second.staged == nullptr && sees(consumer, known->second)) {
         if (!may_hold(known->second, lease_id(consumer, number))) {
@@ -265,7 +265,7 @@ Registry::Claimed Registry::claim_released(Session& consumer, const wire::Capsul
     if (!is_window_open() || !consumer.identity.resumes || consumer.waiting_leases.contains(number)) {
         return Claimed::Done;
     }
-    book_numbers(consumer, consumer.used_leases, number, true);
+    book_leases(consumer, number, true);
     if (const auto known = capsules_.find(id); known != capsules_.end() && known->second.staged == nullptr) {
         if (const Session* told = live_producer(known->second)) {
             out.send(told->number, 0,

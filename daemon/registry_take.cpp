@@ -176,7 +176,7 @@ Registry::Claimed Registry::claim_confirmed(Session& consumer, const wire::Capsu
         taken != taken_.end() && !capsules_.contains(id) && taken->second.lease == lease_id(consumer, number)) {
         // The journal has it: it is this lease's, whatever became of the answer.
         if (is_window_open() && consumer.identity.resumes && !consumer.claimed.contains(number)) {
-            book_numbers(consumer, consumer.used_leases, number, true);
+            book_leases(consumer, number, true);
             keep_claim(consumer, id, number, {consumer.number}, out);  // its producer may come back
         }
         return Claimed::Done;
@@ -188,7 +188,7 @@ Registry::Claimed Registry::claim_confirmed(Session& consumer, const wire::Capsu
     if (!admit_claim(consumer)) {
         return Claimed::Refused;
     }
-    book_numbers(consumer, consumer.used_leases, number, true);
+    book_leases(consumer, number, true);
     if (const auto known = capsules_.find(id);
         known != capsules_.end() && known->second.staged == nullptr && sees(consumer, known->second)) {
         return confirm_claimed(consumer, number, known->second, out) ? Claimed::Done : Claimed::Refused;

@@ -923,6 +923,23 @@ std::size_t rss_kib() {
     }
     return 0;
 }
+
+/// Their segments are numbered when they are allocated.
+TEST_F(Edges, ThousandsArePublishedInAnotherOrderThanTheyWereAllocated) {
+    constexpr std::size_t kTensors = 2400;
+    Client client = connect();
+    std::vector<Allocation> allocations;
+    for (std::size_t i = 0; i < kTensors; ++i) {
+        allocations.push_back(client.allocate<std::uint32_t>({17'000}));  // more than lies in a shared segment
+    }
+    for (const std::size_t first : {1, 0}) {
+        for (std::size_t i = first; i < kTensors; i += 2) {
+            client.publish("tensor/" + std::to_string(i), std::move(allocations[i]));
+        }
+    }
+    EXPECT_EQ(used(client, "capsules"), kTensors);
+}
+
 TEST_F(Edges, TenThousandRoundsLeaveNothing) {
     Client producer = connect();
     Client consumer = connect();

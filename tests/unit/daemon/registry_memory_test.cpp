@@ -218,6 +218,58 @@ TEST_F(RegistryMemoryTest, ANumberNeverMeansAnotherFile) {
                    "segment number 7 was forgotten in this session, and is not used again");
 }
 
+/// The library numbers them when they are allocated, and may publish them, and let go of them, in any order.
+TEST_F(RegistryMemoryTest, SegmentsArePublishedInAnyOrder) {
+    constexpr std::uint64_t kLast = 2 * (Registry::kMostRanges + 300);
+    const auto p = open(kAlice);
+    const auto publish_each_second = [&](std::uint64_t first) {
+        std::vector<Said> segments;
+        for (std::uint64_t number = first; number <= kLast; number += 2) {
+            segments.push_back({number, number});
+            if (segments.size() == 100 || number + 2 > kLast) {
+                EXPECT_FALSE(publish(p, segments, "a")) << "up to number " << number;
+                segments.clear();
+            }
+        }
+    };
+    publish_each_second(1);
+    publish_each_second(2);
+    EXPECT_EQ(registry->totals().bytes, kLast * 4096);
+    EXPECT_FALSE(publish(p, {}, "a"));  // nothing lies in them any more
+    for (std::uint64_t number = 1; number < kLast; number += 2) {
+        registry->forget(p, 1, {{number, kLast + number}}, out);
+    }
+    EXPECT_FALSE(answer());
+    EXPECT_EQ(registry->totals().bytes, kLast / 2 * 4096);
+    for (std::uint64_t number = 2; number < 100; number += 2) {
+        EXPECT_FALSE(publish(p, {{number}}, "a")) << "what is kept is known whatever else is forgotten";
+    }
+    EXPECT_FALSE(publish(p, {{kLast + 2, 9000}}, "a")) << "nor is what lies between forgotten ones forgotten";
+    EXPECT_REFUSED(
+        publish(p, {{2 * kLast - 1, 9001}}), Errc::AlreadyExists, "publish.segments[0].number",
+        "segment number " + std::to_string(2 * kLast - 1) + " was forgotten in this session, and is not used again");
+    end(p);
+    expect_nothing_held();
+}
+
+TEST_F(RegistryMemoryTest, GapsAreLeftOnPurposeWithinBounds) {
+    const auto p = open(kAlice);
+    const auto cost = [&] { return registry->totals().kept_bytes; };
+    const auto leave_gaps = [&](std::uint64_t from) {
+        std::vector<std::uint64_t> numbers;
+        for (std::uint64_t n = 0; n < Registry::kMostRanges; ++n) {
+            numbers.push_back(from + 2 * n);
+        }
+        forget(p, numbers);
+    };
+    const std::uint64_t before = cost();
+    leave_gaps(1);
+    const std::uint64_t full = cost();
+    EXPECT_GT(full, before) << "its user's";
+    leave_gaps(100'000);
+    EXPECT_EQ(cost(), full);
+}
+
 TEST_F(RegistryMemoryTest, NumbersAreASessionsOwn) {
     const auto p = open(kAlice);
     const auto q = open(kAlice);

@@ -915,28 +915,6 @@ TEST_F(BigEnding, SeveralAtATimeTakeTurnsInOrder) {
     expect_nothing_held();
 }
 
-TEST(UsedNumbers, RemembersWhatWasInsertedInAnyOrder) {
-    UsedNumbers used;
-    for (const std::uint64_t n : {5ULL, 1ULL, 3ULL, 2ULL, 9ULL, 4ULL, ~0ULL, 5ULL}) {
-        used.insert(n);
-    }
-    for (const std::uint64_t n : {1ULL, 2ULL, 3ULL, 4ULL, 5ULL, 9ULL, ~0ULL}) {
-        EXPECT_TRUE(used.contains(n)) << n;
-    }
-    for (const std::uint64_t n : {0ULL, 6ULL, 8ULL, 10ULL, ~0ULL - 1}) {
-        EXPECT_FALSE(used.contains(n)) << n;
-    }
-}
-
-TEST(UsedNumbers, StaysBoundedWhenSomebodyLeavesGapsOnPurpose) {
-    UsedNumbers used;
-    for (std::uint64_t n = 1; n < 10 * UsedNumbers::kMaxRanges; ++n) {
-        used.insert(2 * n);
-    }
-    EXPECT_TRUE(used.contains(3)) << "an old gap counts as used";
-    EXPECT_FALSE(used.contains(20 * UsedNumbers::kMaxRanges - 3)) << "a fresh one does not";
-}
-
 TEST(SessionHash, IsTheFirstHalfOfSha256) {
     wire::Id16 id;  // sha256 of 16 zero bytes: 374708fff7719dd5979ec875d56cd228...
     const std::array<std::uint8_t, 8> head = {0x37, 0x47, 0x08, 0xff, 0xf7, 0x71, 0x9d, 0xd5};
