@@ -38,7 +38,7 @@ from ._errors import (
     TimeoutError,
     UnsupportedError,
 )
-from ._hurray import Tensor
+from ._tensor import Tensor
 
 __version__ = "0.1.0"
 

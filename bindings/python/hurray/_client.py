@@ -24,7 +24,6 @@ from ._errors import (
     InvalidArgumentError,
     NotFoundError,
     TimeoutError,
-    from_status,
 )
 
 _FOR_EVER_MS = -1

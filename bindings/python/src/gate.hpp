@@ -32,6 +32,7 @@ void leave() noexcept;
 
 /// From now on nobody gets a pass.
 void close() noexcept;
+[[nodiscard]] bool closed() noexcept;
 
 /// Waits until all passes are back. The caller has let the GIL go.
 void wait_until_empty() noexcept;
