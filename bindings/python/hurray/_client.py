@@ -273,6 +273,8 @@ class Watch:
         self._number = number[0]
         with client._lock:
             client._watches.add(self)
+            if client._gone.is_set():  # it was told to those who were there
+                self._wake()
 
     def _queueing(self, number):
         # Refers to the watch weakly: one that was dropped without close() ends itself at the next event.
@@ -568,6 +570,8 @@ class Client:
             _arrays.make_read_only(array, allocation)
         with self._lock:
             self._publications.add(state)
+            if self._gone.is_set():  # it was told to those who were there
+                state.done.set()
         publication = Publication(self, name, state, *published)
         if group is not None:
             group._publications.append(publication)
