@@ -44,11 +44,11 @@ def test_array_keeps_the_access_that_it_was_allocated_for(client):
 @pytest.mark.parametrize(
     ("access", "words"),
     [
-        (0o700, "mode 0o700"),
-        (0o1600, "mode 0o1600"),
-        (-1, "mode -"),
-        ((0o640, -1), "group -1"),
-        ((0o640, 0xFFFFFFFF), "group 4294967295"),
+        (0o700, "mode of access is 0o700"),
+        (0o1600, "mode of access is 0o1600"),
+        (-1, "mode of access is -1"),
+        ((0o640, -1), "group of access is -1"),
+        ((0o640, 0xFFFFFFFF), "group of access is 4294967295"),
         ((0o640, "no such group"), "no group named 'no such group'"),
     ],
 )
