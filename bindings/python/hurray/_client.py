@@ -654,6 +654,8 @@ class Client:
                 with client.take("jobs", timeout=None) as job:
                     work(job)
 
+        The producer is told that it is done when the tensor is closed and the last view of it is gone: let none outlive `work`.
+
         `what` and `timeout` are as for `attach`; a Capsule or Publication is taken itself, whatever is queued before it. If
         this program dies before the call returns, the next taker gets it; from then on it is this program's alone.
         """
