@@ -32,6 +32,7 @@ def test_the_interpreter_ends_well_while_daemon_threads_wait(run):
                 lambda: client.attach("never", timeout=None),
                 lambda: list(client.watch("never")),
                 client.hold,
+                lambda: hurray.connect("/nonexistent/hurrayd.sock", timeout=None),
             ):
                 def call(wait=wait):
                     try:
@@ -154,6 +155,6 @@ def test_the_interpreter_ends_well_just_when_a_daemon_thread_closes_its_client(p
         threading.Thread(target=work, daemon=True).start()
         done.get()
     """
-    for _ in range(1 if SANITIZED else 4):
+    for _ in range(1 if SANITIZED else 3):
         programs = [program(script) for _ in range(4)]
         assert [each.finish() for each in programs] == [(0, "", "")] * len(programs)
