@@ -26,6 +26,9 @@ void raise_status(HurrayStatus status) {
     if (PyErr_Occurred() != nullptr) {
         throw nb::python_error();
     }
+    if (status == HURRAY_ERR_INTERRUPTED && gate::closed()) {
+        raise_shutting_down();  // by at_exit(), not by a signal
+    }
     std::string_view message = hurray_last_error_message();
     // The C function that said no is nothing that a user of this package has called.
     if (const auto colon = message.find(": ");
