@@ -101,7 +101,9 @@ def test_callbacks_can_be_called(client, name):
 
 
 OTHERS = {
-    "one name for several": (lambda client: client.attach_many("abc"), r"several names: \['abc'\]"),
+    "one name for several": (lambda client: client.attach_many("abc"), r"what must be several, as \['abc'\] is"),
+    "a number for several": (lambda client: client.attach_many(5), r"what must be several, as \[5\] is"),
+    "a port for a path": (lambda client: hurray.connect(8080), "address must be a str, not int"),
     "a list of arrays": (lambda client: client.publish_many([ONE], copy=True), "arrays must be a mapping"),
     "no group": (lambda client: client.publish("x", ONE, copy=True, group="g"), "group must be a Group, not str"),
     "seconds to hold": (lambda client: client.hold(5), "stop must be a threading.Event, or None, not int"),

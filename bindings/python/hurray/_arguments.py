@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+import os
 import threading
 
 import numpy as np
@@ -25,6 +26,10 @@ def text(what: str, value) -> str:
     except UnicodeEncodeError:
         raise InvalidArgumentError(f"{what} {value!r} can't be written in UTF-8") from None
     return value
+
+
+def path(what: str, value) -> str:
+    return text(what, os.fspath(value) if isinstance(value, os.PathLike) else value)
 
 
 def integer(what: str, value, lowest: int = 0, highest: int | None = None) -> int:

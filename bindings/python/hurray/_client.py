@@ -363,7 +363,7 @@ class Client:
                 on_connection(state)
 
         if address is not None:
-            address = _arguments.text("address", os.fspath(address))
+            address = _arguments.path("address", address)
             if not address:
                 raise InvalidArgumentError("address is empty: give the path of the daemon's socket, or None to look for it")
         name = None if name is None else _arguments.text("name", name)
@@ -639,8 +639,8 @@ class Client:
         `what` are names, Capsules and Publications, each as for `attach`; the tensors come in that order. `timeout` is for
         all of them together; `immutable_only` and `allow_unsealed` are for each, as for `attach`. What is raised names the first that could not be had; none is held then.
         """
-        if isinstance(what, str):
-            raise TypeError(f"what must be several names: [{what!r}]")
+        if isinstance(what, str) or not hasattr(what, "__iter__"):
+            raise TypeError(f"what must be several, as [{what!r}] is")
         wanted = []
         for one in what:
             capsule = getattr(one, "capsule", None)
