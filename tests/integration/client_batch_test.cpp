@@ -509,8 +509,10 @@ TEST_F(Batch, InterruptedItHoldsNothing) {
     std::atomic<int> asked{0};
     ConnectOptions options;
     options.address = daemon_.socket_path();
-    options.interrupted = [&] { return ++asked > 0; };
+    std::atomic<bool> is_connected{false};
+    options.interrupted = [&] { return is_connected && ++asked > 0; };
     Client consumer = Client::connect(options);
+    is_connected = true;
     Client producer = connect();
     publish(producer, "there", 8, 1);
     std::vector<AttachItem> wanted;

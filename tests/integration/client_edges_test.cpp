@@ -46,6 +46,9 @@ class StubDaemon {
     Client connect(ConnectOptions options = {}) {
         options.address = path();
         options.reconnects = false;  // it answers one client, as the test says
+        if (options.interrupted) {   // once it is connected
+            options.interrupted = [this, ask = std::move(options.interrupted)] { return is_connected_ && ask(); };
+        }
         auto greeted = std::async(std::launch::async, [this] {
             peer_ = UniqueFd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
             const auto hello = receive();
@@ -56,6 +59,7 @@ class StubDaemon {
         });
         Client client = Client::connect(std::move(options));
         greeted.get();
+        is_connected_ = true;
         return client;
     }
     wire::Request receive() {
@@ -95,6 +99,7 @@ class StubDaemon {
     TemporaryDirectory directory_;
     UniqueFd listener_;
     UniqueFd peer_;
+    std::atomic<bool> is_connected_{false};
 };
 
 std::vector<std::uint8_t> long_descriptor(std::size_t size) {
@@ -234,6 +239,18 @@ TEST(StubbedDaemon, WaitsEndWithoutASignalOnceTheyAreInterrupted) {
     }
 }
 
+// The same of the waits for a daemon: for one that listens, and for an answer of one that does.
+TEST(StubbedDaemon, ConnectingEndsWithoutASignalOnceItIsInterrupted) {
+    const StubDaemon stub;
+    for (const std::string& address : {stub.path(), stub.path() + ".absent"}) {
+        ConnectOptions options;
+        options.address = address;
+        options.timeout = kForever;
+        options.interrupted = [] { return true; };
+        EXPECT_EQ(status_of([&] { Client::connect(std::move(options)); }), HURRAY_ERR_INTERRUPTED) << address;
+    }
+}
+
 TEST(StubbedDaemon, InterruptedWatchIsTakenBackAtTheDaemon) {
     StubDaemon stub;
     ConnectOptions options;
@@ -315,7 +332,11 @@ TEST_F(Edges, InterruptedCallEndsSoThoughItsReplyCameMeanwhile) {
     Client producer = connect();
     ConnectOptions options;
     options.address = daemon_.socket_path();
+    std::atomic<bool> is_connected{false};
     options.interrupted = [&] {
+        if (!is_connected) {
+            return false;
+        }
         publish(producer, "late", 1, 1);
         while (used(producer, "leases") == 0) {
         }
@@ -323,6 +344,7 @@ TEST_F(Edges, InterruptedCallEndsSoThoughItsReplyCameMeanwhile) {
         return true;
     };
     Client consumer = Client::connect(std::move(options));
+    is_connected = true;
     struct sigaction action{};
     action.sa_handler = [](int) {};
     ::sigaction(SIGUSR1, &action, nullptr);
