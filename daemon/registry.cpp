@@ -1424,7 +1424,7 @@ Registry::Totals Registry::totals() const noexcept {
         sum.queued += use.queued;
         sum.names += use.names;
         sum.bytes += use.bytes;
-        sum.reserved += use.reserved;
+        sum.reserved = hurray::checked_add(sum.reserved, use.reserved).value_or(UINT64_MAX);
         sum.reservations += use.reservations;
         sum.leases += use.leases;
         sum.claims += use.claims;
