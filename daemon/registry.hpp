@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -268,11 +269,12 @@ class Registry {
     /// Whether its user costs as much as it may, or more.
     [[nodiscard]] bool is_user_full(SessionNumber session) const noexcept;
 
-    /// Ends a waiting attach: Closed. Of anything else: nothing, its reply is sent or on its way. What was granted to a take is not
-    /// counted as a delivery if it is now released.
+    /// Ends an attach or a publish that waits: Closed. Of anything else: nothing, its reply is sent or on its way. What was granted to a
+    /// take is not counted as a delivery if it is now released.
     void cancel(SessionNumber from, const wire::Cancel& cancel, Outbox& out);
 
-    /// Reply: Done. Of a capsule that this session has staged: it leaves its group.
+    /// Reply: Done. Of a capsule that this session has staged: it leaves its group. Of one whose publish waits: that is answered with
+    /// Closed before.
     /// Fails: NotFound; NotPermitted  it may be read but not written
     void withdraw(SessionNumber from, std::uint64_t request_id, const wire::Withdraw& withdraw, Outbox& out);
 
@@ -648,7 +650,9 @@ class Registry {
     void note_back(const std::string& name);
     void answer_left(Session& producer, std::uint64_t request_id, Publication publication, Outbox& out);
     void wait_for_window(Session& producer, std::uint64_t request_id, Publication publication, Outbox& out);
-    void drop_pending(Session& producer, Outbox& out);
+    std::vector<std::uint64_t> drop_pending(Session& producer, const std::function<bool(const Pending&)>& is_meant,
+                                            Outbox& out);
+    bool cancel_pending(Session& producer, const std::function<bool(const Pending&)>& is_meant, Outbox& out);
     void count_pending(Session& producer, const Pending& pending);
     void discount_pending(Session& producer, const Pending& pending);
     [[nodiscard]] std::uint64_t window_may_end_ms() const noexcept;

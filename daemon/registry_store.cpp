@@ -440,15 +440,29 @@ void Registry::discount_pending(Session& producer, const Pending& pending) {
     discharge(&producer, uid, pending.cost);
 }
 
-void Registry::drop_pending(Session& producer, Outbox& out) {
+/// Lets go of those publishes of `producer` that wait and are meant. Returns their requests, which have no answer.
+std::vector<std::uint64_t> Registry::drop_pending(Session& producer,
+                                                  const std::function<bool(const Pending&)>& is_meant, Outbox& out) {
+    std::vector<std::uint64_t> requests;
     std::erase_if(pending_, [&](const Pending& pending) {
-        const bool is_its_own = pending.from == producer.number;
-        if (is_its_own) {
-            drop_brought(pending.publication, out);
-            discount_pending(producer, pending);
+        if (pending.from != producer.number || !is_meant(pending)) {
+            return false;
         }
-        return is_its_own;
+        requests.push_back(pending.request_id);
+        drop_brought(pending.publication, out);
+        discount_pending(producer, pending);
+        return true;
     });
+    return requests;
+}
+
+/// The same at the publisher's wish. Whether there are any.
+bool Registry::cancel_pending(Session& producer, const std::function<bool(const Pending&)>& is_meant, Outbox& out) {
+    const auto requests = drop_pending(producer, is_meant, out);
+    for (const std::uint64_t request : requests) {
+        out.send(producer.number, request, Error{Errc::Closed, "cancelled"});
+    }
+    return !requests.empty();
 }
 
 void Registry::note_back(const std::string& name) {

@@ -605,6 +605,37 @@ TEST_F(StoreTest, AForeignPublishUnderANameOfBeforeWaitsForTheWindowsEnd) {  // 
     EXPECT_EQ(daemon().totals().waiting, 0U);
 }
 
+TEST_F(StoreTest, APublishThatWaitsForTheWindowsEndCanBeStopped) {  // foreign_waits
+    const auto p = come(kAlice, 100);
+    plain(p, 1, 1, "a");
+    die();
+    const auto stranger = come(kBob);
+    const auto other = come(kBob);
+    lingering(stranger, 3, 3, "a");
+    lingering(stranger, 4, 4, "a");
+    lingering(stranger, 5, 5, "a");
+    plain(other, 3, 6, "a");
+    const auto held = daemon().totals();
+    EXPECT_EQ(held.waiting, 4U);
+
+    daemon().cancel(stranger, {3}, out);
+    EXPECT_EQ(look(), Words{"2:" + error(Errc::Closed) + "#3"});
+    EXPECT_EQ(dropped.size(), 1U) << "what came with it is let go";
+    daemon().withdraw(stranger, 7, {{kBob, id16(4)}}, out);
+    EXPECT_EQ(look(), (Words{"2:" + error(Errc::Closed) + "#4", "2:Done#7"}));
+    EXPECT_EQ(dropped.size(), 2U);
+    EXPECT_EQ(daemon().totals().waiting, 2U);
+    EXPECT_EQ(daemon().totals().descriptors, held.descriptors - 2);
+    for (const auto capsule : std::to_array<std::uint8_t>({3, 4, 6})) {  // stopped, stopped, and another connection's
+        daemon().withdraw(stranger, 8, {{kBob, id16(capsule)}}, out);
+        EXPECT_EQ(look(), Words{"2:" + error(Errc::NotFound) + "#8"});
+    }
+
+    EXPECT_EQ(expire(kWindowEnd),
+              (Words{"2:PublishReply=1001#5", "2:Retired(5)", "2:Ended(5 reusable)", "3:PublishReply=1002#3"}));
+    EXPECT_EQ(daemon().totals().waiting, 0U);
+}
+
 TEST_F(StoreTest, TheOwnerNeedNotWait) {  // foreign_waits
     const auto p = come(kAlice, 100);
     plain(p, 1, 1, "a");
