@@ -52,6 +52,7 @@ struct Recovery {
     struct Capsule {
         std::uint32_t uid = 0;
         Publication publication;
+        std::uint64_t group = 0;  ///< it is there if that was committed; 0: by itself
     };
     std::vector<Capsule> capsules;
     bool has_journal = false;
@@ -480,6 +481,7 @@ class Registry {
         std::optional<Expiries::iterator> expiry;  ///< while it lingers without its producer
         bool is_to_store = false;  ///< it counts as stored: it is, or will be when its group is committed
         bool is_stored = false;
+        std::uint64_t group = 0;   ///< of one that is stored: with which it was committed, as the journal calls it
         bool is_answered = false;  ///< of one that is stored: its publisher has the answer, and that is noted
     };
 
@@ -633,7 +635,7 @@ class Registry {
     void take_back_segments(Session& producer, const Publication& publication, Capsule& capsule, Outbox& out);
     [[nodiscard]] hurray::Result<void> admit_store(const Session& producer, const Publication& publication);
     void charge_store(Capsule& capsule);
-    void store(Capsule& capsule, Outbox& out);
+    void store(Capsule& capsule, Outbox& out, std::uint64_t group = 0);
     void unstore(Capsule& capsule, Outbox& out);
     void note_name(const Capsule& capsule, Outbox& out) const;
     [[nodiscard]] keep::Name note_of(Names::const_iterator name) const;
