@@ -123,6 +123,8 @@ class Registry {
           window_end_ms_(window_end_ms),
           quotas_(quotas),
           default_mode_(default_mode) {}
+
+    [[nodiscard]] std::uint32_t default_mode() const noexcept { return default_mode_; }
     Registry(const Registry&) = delete;
     Registry& operator=(const Registry&) = delete;
     ~Registry();

@@ -297,6 +297,7 @@ struct HelloReply {
     Id16 instance;
     Limits limits;
     std::uint64_t window_left_ms = 0;
+    std::optional<Access> default_access = std::nullopt;  ///< none of an older daemon
 };
 
 struct PublishReply {
