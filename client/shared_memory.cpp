@@ -140,10 +140,11 @@ Result<std::shared_ptr<const Mapping>> Mapping::open_read_only(int fd, std::uint
 WritableSegment::WritableSegment(std::unique_ptr<Region> region, UniqueFd fd) noexcept
     : Mapping(std::move(region)), fd_(std::move(fd)) {}
 
+Result<void> WritableSegment::check_size(std::uint64_t size) {
+    return size <= static_cast<std::uint64_t>(INT64_MAX) ? Result<void>() : no_space(size, ENOMEM);
+}
+
 Result<std::shared_ptr<const WritableSegment>> WritableSegment::create(std::uint64_t size, Purpose purpose) {
-    if (size > static_cast<std::uint64_t>(INT64_MAX)) {
-        return no_space(size, ENOMEM);
-    }
     auto fd = make_memfd();
     if (!fd) {
         return fail(std::move(fd.error()));
