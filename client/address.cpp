@@ -264,7 +264,8 @@ Result<UniqueFd> connect_socket(const Address& address, Deadline deadline, const
         }
         // Nothing tells when a socket appears, so this is the one place that has to look again.
         const auto until = deadline ? std::min(*deadline, now + pause) : now + pause;
-        if (::poll(nullptr, 0, poll_timeout(until)) < 0 && errno == EINTR && interrupted && interrupted()) {
+        (void)::poll(nullptr, 0, poll_timeout(until));
+        if (interrupted && interrupted()) {
             return fail(Errc::Interrupted, "connecting was interrupted");
         }
         pause = std::min(pause * 2, kLongestRetry);

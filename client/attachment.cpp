@@ -98,6 +98,8 @@ class Attaching {
 
     /// To be sent now; `waited` of its time is over.
     [[nodiscard]] Connection::Call* ask(std::chrono::milliseconds waited) {
+        // First: its number and what it says of the last one seen are of this life of the daemon.
+        call_.options.epoch = session_->connection().epoch();
         wire::Attach message;
         message.lease = session_->connection().next_lease_number();
         message.what = terms_.what;
@@ -107,7 +109,7 @@ class Attaching {
         message.allow_unsealed = terms_.allow_unsealed;
         message.take = terms_.take;
         if (const auto* name = std::get_if<std::string>(&terms_.what);
-            name != nullptr && !terms_.take && session_->connection().epoch() > 1) {
+            name != nullptr && !terms_.take && call_.options.epoch > 1) {
             message.last_seen = session_->seen().version_of(*name);
         }
         call_.message = std::move(message);
@@ -140,6 +142,8 @@ class Attaching {
     [[nodiscard]] bool lacks_descriptors() const noexcept {
         return call_.lacks_descriptors || (!segments_ && segments_.error().limit_name == kNoDescriptors);
     }
+    /// Whether finish() failed since this process could not map what was granted.
+    [[nodiscard]] bool lacks_address_space() const noexcept { return lacks_address_space_; }
 
     /// Makes an attachment of the result, which is there.
     [[nodiscard]] Result<Attachment> finish() {
@@ -160,6 +164,7 @@ class Attaching {
         }
         auto ranges = find_buffers(*granted, *segments_, terms_.populate);
         if (!ranges) {
+            lacks_address_space_ = ranges.error().code == Errc::Limit;
             return fail(std::move(ranges.error()));
         }
         Attachment attachment;
@@ -217,6 +222,7 @@ class Attaching {
     Result<std::vector<SegmentCache::Use>> segments_;
     bool is_booked_ = false;
     bool is_taken_ = false;
+    bool lacks_address_space_ = false;
 };
 
 std::chrono::milliseconds since(Clock::time_point begin) {
@@ -227,7 +233,7 @@ std::chrono::milliseconds since(Clock::time_point begin) {
 Result<Attachment> attach_since(Clock::time_point begin, const std::shared_ptr<Session>& session,
                                 const AttachTerms& terms) {
     Connection& connection = session->connection();
-    for (;;) {
+    for (bool has_made_room = false;;) {
         const Settling settling(*session);  // after all below have let go
         Attaching attaching(session, terms);
         if (auto checked = attaching.check(); !checked) {
@@ -238,7 +244,12 @@ Result<Attachment> attach_since(Clock::time_point begin, const std::shared_ptr<S
             return fail(std::move(called.error()));
         }
         if (!attaching.is_to_be_asked_again()) {
-            return attaching.finish();
+            auto attachment = attaching.finish();
+            if (!attachment && attaching.lacks_address_space() && !std::exchange(has_made_room, true) &&
+                session->segments().drop_idle()) {
+                continue;  // hurrayd answers in order: what lay idle is unmapped before the next grant comes
+            }
+            return attachment;
         }
         if (auto back = connection.wait_up(deadline_after(begin, terms.timeout_ms)); !back) {
             return fail(std::move(back.error()));
@@ -252,10 +263,12 @@ Result<Attachment> attach_since(Clock::time_point begin, const std::shared_ptr<S
 /// else would get it.
 Result<bool> confirm(Connection& connection, Standing& standing) {
     wire::RequestMessage message = wire::Confirm{standing.number};
+    Connection::Insistent insistent(connection);
     for (;;) {
         standing.is_lost = false;  // of a lease of a former life ClaimsRefused says so, before the reply
         Connection::CallOptions options;
         options.interruptible = false;
+        options.insistent = &insistent;
         options.on_reply = [&standing](const wire::PacketMessage& reply, std::vector<UniqueFd>& /*fds*/,
                                        bool /*missing*/) {
             if (std::holds_alternative<wire::Done>(reply) && !standing.is_lost) {
@@ -280,7 +293,7 @@ Result<bool> confirm(Connection& connection, Standing& standing) {
             }
             return standing.is_confirmed.load();
         }
-        if (auto back = connection.wait_up(std::nullopt); !back) {
+        if (auto back = connection.wait_up(std::nullopt, Connection::Until::InsistentMayAsk); !back) {
             return fail(std::move(back.error()));
         }
         message = wire::Claims{{{standing.capsule, standing.number, wire::Claims::State::Confirmed}}};
@@ -290,6 +303,9 @@ Result<bool> confirm(Connection& connection, Standing& standing) {
 }  // namespace
 
 Result<Attachment> attach(const std::shared_ptr<Session>& session, const AttachTerms& terms) {
+    if (session->connection().in_child()) {
+        return fail(forked());
+    }
     const auto begin = Clock::now();
     for (;;) {
         auto attachment = attach_since(begin, session, terms);
@@ -308,6 +324,9 @@ Result<Attachment> attach(const std::shared_ptr<Session>& session, const AttachT
 
 ManyResult<std::vector<Attachment>> attach_many(const std::shared_ptr<Session>& session,
                                                 std::span<const AttachTerms> terms) {
+    if (session->connection().in_child()) {
+        return tl::unexpected(ManyError{std::nullopt, forked()});
+    }
     std::vector<Attachment> attachments;
     attachments.reserve(terms.size());
     const auto fail_at = [](std::size_t index, Error error) {
@@ -321,6 +340,7 @@ ManyResult<std::vector<Attachment>> attach_many(const std::shared_ptr<Session>& 
     const auto begin = Clock::now();
     // What has come is finished, and its descriptors closed, before more is asked for.
     std::size_t window = Connection::kMostCalls;
+    std::optional<std::size_t> made_room_for;
     while (attachments.size() < terms.size()) {
         const Settling settling(*session);  // after all below have let go
         const std::size_t first = attachments.size();
@@ -351,6 +371,10 @@ ManyResult<std::vector<Attachment>> attach_many(const std::shared_ptr<Session>& 
                 break;
             }
             auto attachment = attaching[i].finish();
+            if (!attachment && attaching[i].lacks_address_space() &&
+                std::exchange(made_room_for, first + i) != first + i && session->segments().drop_idle()) {
+                break;  // as for a single one
+            }
             if (!attachment) {
                 return fail_at(first + i, std::move(attachment.error()));
             }

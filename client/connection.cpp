@@ -15,8 +15,10 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
+#include "client/deadline.hpp"
 #include "client/eventfd.hpp"
 #include "client/log.hpp"
 #include "client/signals_blocked.hpp"
@@ -33,18 +35,24 @@ namespace {
 constexpr std::size_t kBurst = 32;
 /// How often a socket is looked at that can't be polled.
 constexpr std::chrono::milliseconds kBlindPause{1};
-/// How often who waits for long asks whether it is interrupted, also without a signal: one that comes just before the wait, or to another
-/// thread, ends no system call.
-constexpr std::chrono::milliseconds kInterruptPause{250};
 /// The id of each connection's first request.
 constexpr std::uint64_t kHelloRequest = 1;
 /// In the epoll, of what is there beside the socket.
 constexpr std::uint32_t kOnWake = 1;
 
+/// The limit_name of too_many_in_flight().
+constexpr const char* kInFlight = "descriptors_in_flight";
+
 Error too_many_in_flight() {
-    return Error{Errc::Limit,
-                 "too many descriptors of this user are on their way to other processes; the limit is "
-                 "RLIMIT_NOFILE"};
+    rlimit limit{};
+    (void)::getrlimit(RLIMIT_NOFILE, &limit);
+    Error error{Errc::Limit,
+                "too many descriptors of this user are on their way to other processes; the limit is "
+                "RLIMIT_NOFILE, " +
+                    std::to_string(limit.rlim_cur)};
+    error.limit_name = kInFlight;
+    error.limit = limit.rlim_cur;
+    return error;
 }
 
 /// Short enough for a std::string to hold without memory of its own, so that it can be said when there is none.
@@ -288,11 +296,11 @@ Result<wire::HelloReply> Connection::greet(int socket, const wire::Hello& hello,
             break;
         }
         pollfd ready[] = {{socket, POLLIN, 0}, {kick, POLLIN, 0}};
-        const int count = ::poll(ready, 2, poll_timeout(deadline));
-        if (count == 0) {
+        const int count = ::poll(ready, 2, poll_timeout(interrupted ? look_again_before(deadline) : deadline));
+        if (count == 0 && deadline && Clock::now() >= *deadline) {
             return fail(Errc::TimedOut, "somebody listens on hurrayd's socket, but does not answer");
         }
-        const bool is_interrupted = count < 0 && errno == EINTR && interrupted && interrupted();
+        const bool is_interrupted = count <= 0 && interrupted && interrupted();
         if (is_interrupted || (count > 0 && ready[1].revents != 0)) {
             return fail(Errc::Interrupted, "connecting was interrupted");
         }
@@ -326,6 +334,10 @@ void Connection::set_sink(EventSink* sink) {
 
 // ---- Asking ---------------------------------------------------------------------------------------------------------
 
+bool Connection::Call::is_held_up() const noexcept {
+    return result && !*result && result->error().code == Errc::Limit && result->error().limit_name == kInFlight;
+}
+
 Result<const Connection::Call*> Connection::call_many(std::span<Call* const> calls, OnRefusal on_refusal) {
     HURRAY_DCHECK(!calls.empty());
     if (in_child()) {
@@ -345,7 +357,8 @@ Result<const Connection::Call*> Connection::call_many(std::span<Call* const> cal
     {
         Lock lock(mutex_);
         // Those of a batch are alike.
-        if (const auto why = why_no_calls(lock, calls.front()->options.epoch)) {
+        const CallOptions& options = calls.front()->options;
+        if (const auto why = why_no_calls(lock, options.epoch, options.insistent)) {
             for (Call* call : calls) {
                 call->result = fail(*why);
                 call->is_lost = !end_ && !closed_;
@@ -359,6 +372,10 @@ Result<const Connection::Call*> Connection::call_many(std::span<Call* const> cal
         calls = calls.first(sent);
         for (Call* call : calls) {
             call->was_sent = true;
+        }
+        if (options.insistent != nullptr) {
+            options.insistent->asked_in_ = epoch_;
+            lost_.notify_one();
         }
         if (auto waited = wait_for(lock, wait, calls); !waited) {
             return fail(std::move(waited.error()));

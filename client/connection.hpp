@@ -115,12 +115,28 @@ class Connection final {
         std::vector<UniqueFd> fds;
     };
 
+    /// What is asked again of each life of the daemon, until one answers, and before that life is told that all has been said. It stands for all
+    /// its calls, one after the other, by one thread; wait_up() says when the next may be made.
+    class Insistent {
+      public:
+        explicit Insistent(Connection& connection);
+        ~Insistent();
+        Insistent(const Insistent&) = delete;
+        Insistent& operator=(const Insistent&) = delete;
+
+      private:
+        friend class Connection;
+        Connection& connection_;
+        std::uint64_t asked_in_ = 0;  ///< the epoch; 0: not yet
+    };
+
     struct CallOptions {
         std::span<const int> fds = {};                           ///< loans, sent with the request
         std::optional<std::uint64_t> timeout_ms = std::nullopt;  ///< the daemon's: Request.timeout_ms
         bool interruptible = true;
-        std::uint64_t lease = 0;  ///< of an attach: released if it is granted after the caller gave up
-        std::uint64_t epoch = 0;  ///< the one that it is meant for; 0: any
+        std::uint64_t lease = 0;         ///< of an attach: released if it is granted after the caller gave up
+        std::uint64_t epoch = 0;         ///< the one that it is meant for; 0: any
+        Insistent* insistent = nullptr;  ///< of one that is asked again and again
         /// Runs on the reading thread, before any later packet is looked at, under the connection's lock: it may book
         /// something, not call back here. Of a grant it may take the descriptors; if they are missing the call fails anyway.
         std::function<void(const wire::PacketMessage&, std::vector<UniqueFd>& fds, bool fds_missing)> on_reply = {};
@@ -145,6 +161,8 @@ class Connection final {
         bool was_sent = false;
         /// It failed with ConnectionLost since the daemon went away, is away, or was (CallOptions::epoch): wait_up(), and ask again.
         bool is_lost = false;
+        /// It was not sent, since too many descriptors of this user are on their way to other processes. A moment later it may be.
+        [[nodiscard]] bool is_held_up() const noexcept;
 
       private:
         friend class Connection;
@@ -191,10 +209,20 @@ class Connection final {
     /// Gives a lease back. Never blocks. See "Releases".
     void release(const Released& released) noexcept;
 
+    /// `said`, in numbers: what the daemon that answered last would make of it. None: it has not told.
+    [[nodiscard]] std::optional<wire::Access> access_of(std::optional<wire::Access> said) const;
+
     /// The connection that stands, or stood last: 1, then 2, ...
     [[nodiscard]] std::uint64_t epoch() const noexcept { return epoch_; }
     /// Waits until the daemon is back, if it is away. Fails: ConnectionLost (the end, or `deadline`), Closed, Interrupted.
-    [[nodiscard]] Result<void> wait_up(Deadline deadline);
+    enum class Until : std::uint8_t {
+        Up,
+        InsistentMayAsk  ///< up, or being brought back and about to be said all of: for who has an Insistent
+    };
+    [[nodiscard]] Result<void> wait_up(Deadline deadline, Until until = Until::Up);
+
+    /// The resumer's: waits until each Insistent that asked a former life has asked this one, but not for ever.
+    void await_insistent();
     /// Whether there is a daemon; false: it is away, or the connection has ended.
     [[nodiscard]] bool is_up() const;
 
@@ -290,7 +318,7 @@ class Connection final {
     void queue_notices(Lock& held, std::vector<Notice>&& notices);
     void abandon(Lock& held, Call& call, std::uint64_t lease);
     [[nodiscard]] bool outlived_and_idle(Lock& held) const;
-    [[nodiscard]] std::optional<Error> why_no_calls(Lock& held, std::uint64_t epoch) const;
+    [[nodiscard]] std::optional<Error> why_no_calls(Lock& held, std::uint64_t epoch, const Insistent* insistent) const;
     [[nodiscard]] bool start_resumer(Lock& held) noexcept;
     void wake_sleepers(Lock& held) noexcept;
 
@@ -375,6 +403,8 @@ class Connection final {
     std::condition_variable lost_;  ///< the resumer sleeps in it
     bool stop_resumer_ = false;
     std::list<Sleeper*> sleepers_;  ///< in wait_up
+    std::vector<Insistent*> insistent_;
+    bool takes_insistent_ = false;  ///< while it is being brought back: all that they depend on has been said
 
     ForkGuard fork_guard_;  ///< last: on the books only while the descriptors above are open
 };

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "client/connection.hpp"
+#include "client/deadline.hpp"
 #include "client/eventfd.hpp"
 #include "client/log.hpp"
 #include "client/signals_blocked.hpp"
@@ -31,6 +32,9 @@ constexpr std::chrono::milliseconds kFirstPause{10};
 constexpr std::chrono::milliseconds kLongestPause{1000};
 /// For the daemon's answer to Hello.
 constexpr std::chrono::milliseconds kAnswerTime{5000};
+
+/// For threads that are to ask again. One may be stopped, or have gone.
+constexpr std::chrono::seconds kInsistentPatience{2};
 
 std::chrono::microseconds with_jitter(std::chrono::milliseconds pause) {
     static thread_local std::minstd_rand random{std::random_device{}()};
@@ -98,7 +102,8 @@ void Connection::lose(Lock& lock, Error reason) {
     lost_.notify_one();
 }
 
-std::optional<Error> Connection::why_no_calls([[maybe_unused]] Lock& held, std::uint64_t epoch) const {
+std::optional<Error> Connection::why_no_calls([[maybe_unused]] Lock& held, std::uint64_t epoch,
+                                              const Insistent* insistent) const {
     if (closed_) {
         return Error{Errc::Closed, "this client was closed"};
     }
@@ -106,8 +111,8 @@ std::optional<Error> Connection::why_no_calls([[maybe_unused]] Lock& held, std::
         return end_;
     }
     // Nobody reads the end of a socket twice: a call that were let through once it is lost would wait for ever, the resumer's as well.
-    const bool takes_calls =
-        state_ == State::Up || (state_ == State::Resuming && std::this_thread::get_id() == resumer_id_);
+    const bool is_of_resuming = (insistent != nullptr && takes_insistent_) || std::this_thread::get_id() == resumer_id_;
+    const bool takes_calls = state_ == State::Up || (state_ == State::Resuming && is_of_resuming);
     if (!takes_calls) {
         return Error{Errc::ConnectionLost, "hurrayd is away, and this client tries to reach it again"};
     }
@@ -117,12 +122,21 @@ std::optional<Error> Connection::why_no_calls([[maybe_unused]] Lock& held, std::
     return std::nullopt;
 }
 
+std::optional<wire::Access> Connection::access_of(std::optional<wire::Access> said) const {
+    const Lock lock(mutex_);
+    const auto& by_default = hello_.default_access;
+    if (!said || !by_default) {
+        return said ? said : by_default;
+    }
+    return wire::Access{said->gid == wire::kOwnGroup ? by_default->gid : said->gid, said->mode};
+}
+
 bool Connection::is_up() const {
     const Lock lock(mutex_);
     return state_ == State::Up && !end_;
 }
 
-Result<void> Connection::wait_up(Deadline deadline) {
+Result<void> Connection::wait_up(Deadline deadline, Until until) {
     Sleeper sleeper;
     if (!sleeper.woken) {
         return fail_call(Errc::Limit, errno, "cannot make an eventfd");
@@ -135,7 +149,7 @@ Result<void> Connection::wait_up(Deadline deadline) {
             result = fail(closed_ ? Error{Errc::Closed, "this client was closed"} : *end_);
             break;
         }
-        if (state_ == State::Up) {
+        if (state_ == State::Up || (until == Until::InsistentMayAsk && state_ == State::Resuming && takes_insistent_)) {
             break;
         }
         if (deadline && Clock::now() >= *deadline) {
@@ -146,8 +160,8 @@ Result<void> Connection::wait_up(Deadline deadline) {
         clear_eventfd(sleeper.woken.get());
         lock.unlock();
         pollfd woken{sleeper.woken.get(), POLLIN, 0};
-        const bool signalled = ::poll(&woken, 1, poll_timeout(deadline)) < 0 && errno == EINTR;
-        const bool stop = signalled && interrupted_ && interrupted_();
+        const int ready = ::poll(&woken, 1, poll_timeout(interrupted_ ? look_again_before(deadline) : deadline));
+        const bool stop = ready <= 0 && interrupted_ && interrupted_();
         lock.lock();
         if (stop) {
             result = fail(Errc::Interrupted, "the wait was interrupted");
@@ -156,6 +170,30 @@ Result<void> Connection::wait_up(Deadline deadline) {
     }
     sleepers_.erase(place);
     return result;
+}
+
+Connection::Insistent::Insistent(Connection& connection) : connection_(connection) {
+    const Lock lock(connection_.mutex_);
+    connection_.insistent_.push_back(this);
+}
+
+Connection::Insistent::~Insistent() {
+    const Lock lock(connection_.mutex_);
+    std::erase(connection_.insistent_, this);
+    connection_.lost_.notify_one();
+}
+
+void Connection::await_insistent() {
+    Lock lock(mutex_);
+    takes_insistent_ = true;
+    wake_sleepers(lock);
+    lost_.wait_for(lock, kInsistentPatience, [this] {
+        const auto has_asked = [this](const Insistent* each) {
+            return each->asked_in_ == 0 || each->asked_in_ == epoch_;
+        };
+        return end_ || closed_ || stop_resumer_ || state_ != State::Resuming ||
+               std::all_of(insistent_.begin(), insistent_.end(), has_asked);
+    });
 }
 
 void Connection::wake_sleepers([[maybe_unused]] Lock& held) noexcept {
@@ -279,6 +317,7 @@ void Connection::resume(Lock& lock, Greeted greeted) {
     clear_eventfd(kick_.get());
     ++epoch_;
     state_ = State::Resuming;
+    takes_insistent_ = false;
     std::vector<Notice> notices;
     std::vector<Notice> once_up;
     Result<void> back;

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <deque>
 #include <iterator>
+#include <list>
+#include <thread>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -25,6 +28,11 @@
 namespace hurray::client {
 
 namespace {
+
+/// When the descriptors of all that many clients bring back at once are more than may be on their way: how long it takes until the daemon
+/// has read some, about, and for how long that is waited for.
+constexpr std::chrono::milliseconds kInFlightPause{10};
+constexpr std::chrono::seconds kInFlightPatience{10};
 
 tl::unexpected<Error> misfit(std::size_t index, const char* what, std::uint64_t described, std::uint64_t allocated) {
     return fail_field(Errc::InvalidArgument, "descriptor",
@@ -150,11 +158,13 @@ Result<void> Publisher::Publishing::check() const {
             "the allocation may have been published before the connection ended, so somebody may be reading "
             "it: allocate anew");
     }
-    if (allocation_ != nullptr && terms_.access && terms_.access != allocation_->access()) {
-        return fail_field(Errc::InvalidArgument, "options->access",
-                          "the memory was allocated for " + rule_text(allocation_->access()) +
-                              ", and can't be published with " + rule_text(terms_.access) +
-                              ": say so when it is allocated");
+    if (allocation_ != nullptr && terms_.access) {
+        if (const AccessRule wanted = connection_.access_of(terms_.access); wanted != allocation_->access()) {
+            return fail_field(Errc::InvalidArgument, "options->access",
+                              "the memory was allocated for " + rule_text(allocation_->access()) +
+                                  ", and can't be published with " + rule_text(wanted) +
+                                  ": say so when it is allocated");
+        }
     }
     return terms_.name.empty() ? Result<void>() : wire::check_name(terms_.name, "name");
 }
@@ -209,7 +219,8 @@ Result<Connection::Call*> Publisher::Publishing::ask() {
     if (!placements) {
         return fail(std::move(placements.error()));
     }
-    const AccessRule& access = allocation_ != nullptr ? allocation_->access() : terms_.access;
+    // In numbers, so that it stays the same if another life of the daemon has another default.
+    const AccessRule access = allocation_ != nullptr ? allocation_->access() : connection_.access_of(terms_.access);
     wire::Publish message;
     message.capsule = *id;
     message.name = terms_.name;
@@ -400,6 +411,9 @@ void Publisher::publish_many(Connection& connection, std::span<const ToPublish> 
 }
 
 Result<std::uint64_t> Publisher::begin_group(Connection& connection) {
+    if (connection.in_child()) {
+        return fail(forked());
+    }
     std::uint64_t number = 0;
     {
         const std::lock_guard lock(mutex_);
@@ -420,6 +434,9 @@ Result<std::uint64_t> Publisher::begin_group(Connection& connection) {
 }
 
 Result<void> Publisher::commit_group(Connection& connection, std::uint64_t group) {
+    if (connection.in_child()) {
+        return fail(forked());
+    }
     bool all_known = false;
     Connection::CallOptions options;
     options.interruptible = false;  // as a publish
@@ -451,6 +468,9 @@ Result<void> Publisher::commit_group(Connection& connection, std::uint64_t group
 }
 
 Result<void> Publisher::abort_group(Connection& connection, std::uint64_t group) {
+    if (connection.in_child()) {
+        return fail(forked());
+    }
     {
         const std::lock_guard lock(mutex_);
         groups_.erase(group);  // its members end one by one as the daemon says so
@@ -534,6 +554,9 @@ bool Publisher::lingers(const wire::CapsuleId& capsule) {
 }
 
 Result<void> Publisher::withdraw(Connection& connection, const wire::CapsuleId& capsule) {
+    if (connection.in_child()) {
+        return fail(forked());
+    }
     const bool is_own = set_retired(capsule, true);  // before it is sent: the daemon may go away before it answers
     Connection::Call call(wire::Withdraw{capsule}, {});
     Connection::Call* const one = &call;
@@ -578,8 +601,8 @@ void Publisher::close_all(Capsule& capsule, std::vector<Notice>& notices) {
     }
 }
 
-/// What the user is to be told. That notice also keeps the memory: it is used again, or unmapped, after the user was told, and
-/// not by the reader. Where nobody is to be told, memory that can be used again goes back to its pool at once.
+/// What the user is to be told. Memory that can be used again goes back to its pool at once: its next capsule must not wait until the user
+/// has been told of this one, which may take any time. Else it is unmapped after that, and not by the reader.
 void Publisher::end(Capsule&& capsule, bool reusable, std::vector<Notice>& notices) {
     Blocks blocks = std::move(capsule.blocks);
     if (!reusable) {
@@ -587,25 +610,25 @@ void Publisher::end(Capsule&& capsule, bool reusable, std::vector<Notice>& notic
             block->spoil();
         }
     }
+    std::shared_ptr<SegmentPool> swept;
+    if (reusable) {
+        for (const auto& block : blocks) {
+            block->end_quietly();
+        }
+        const bool had_some = !blocks.empty();
+        blocks.clear();
+        swept = had_some && pool_->needs_sweep() ? pool_ : nullptr;
+    }
     const HurrayEventFn tell = capsule.terms.on_event;
     if (tell == nullptr) {
-        if (blocks.empty()) {
-            return;
+        if (!blocks.empty() || swept != nullptr) {
+            notices.push_back([swept = std::move(swept), blocks = std::move(blocks)] {
+                if (swept != nullptr) {
+                    swept->sweep();
+                }
+                return false;
+            });
         }
-        if (reusable) {
-            for (const auto& block : blocks) {
-                block->end_quietly();
-            }
-            blocks.clear();
-            if (!pool_->needs_sweep()) {
-                return;
-            }
-        }
-        notices.push_back([pool = pool_, blocks = std::move(blocks)]() mutable {
-            blocks.clear();
-            pool->sweep();
-            return false;
-        });
         return;
     }
     EventRecord record{HURRAY_EVENT_ENDED,
@@ -615,7 +638,11 @@ void Publisher::end(Capsule&& capsule, bool reusable, std::vector<Notice>& notic
                        capsule.version,
                        0,
                        std::move(capsule.terms.name)};
-    notices.push_back([tell, context = capsule.terms.context, record = std::move(record), blocks = std::move(blocks)] {
+    notices.push_back([tell, context = capsule.terms.context, record = std::move(record), swept = std::move(swept),
+                       blocks = std::move(blocks)] {
+        if (swept != nullptr) {
+            swept->sweep();
+        }
         record.tell(tell, context);
         return true;
     });
@@ -705,30 +732,43 @@ Result<void> Publisher::offer_again(Connection& connection, std::vector<Notice>&
     }
     std::sort(offers.begin(), offers.end());
     const std::uint64_t epoch = connection.epoch();
+    const Clock::time_point patience = Clock::now() + kInFlightPatience;
     for (auto next = offers.cbegin(); next != offers.cend();) {
-        std::deque<Offering> window;
-        std::vector<Connection::Call*> calls;
-        for (; next != offers.cend() && calls.size() < Connection::kMostCalls; ++next) {
+        std::list<Offering> window;
+        for (; next != offers.cend() && window.size() < Connection::kMostCalls; ++next) {
             const std::lock_guard lock(mutex_);
             if (const auto found = capsules_.find(next->second); found != capsules_.end()) {
                 found->second.confirmed.clear();  // by a list that the daemon did not live to finish
-                calls.push_back(&window.emplace_back(found->second, epoch).call);
+                window.emplace_back(found->second, epoch);
             }
         }
         while (!window.empty()) {
+            std::vector<Connection::Call*> calls;
+            std::transform(window.begin(), window.end(), std::back_inserter(calls),
+                           [](Offering& offering) { return &offering.call; });
             const auto called = connection.call_many(calls, Connection::OnRefusal::GoOn);
             if (!called) {
                 return fail(called.error());
             }
-            for (; !window.empty() && window.front().call.result; window.pop_front()) {
-                const Result<Connection::Reply>& reply = *window.front().call.result;
+            bool is_held_up = false;
+            for (auto offering = window.begin(); offering != window.end() && offering->call.result;) {
+                if (offering->call.is_held_up() && Clock::now() < patience) {
+                    is_held_up = true;
+                    offering->call.result.reset();
+                    ++offering;
+                    continue;
+                }
+                const Result<Connection::Reply>& reply = *offering->call.result;
                 if (!reply && (reply.error().code == Errc::ConnectionLost || connection.has_ended())) {
                     return fail(reply.error());
                 }
                 if (!reply) {
-                    tell_refused(window.front(), reply.error(), notices);
+                    tell_refused(*offering, reply.error(), notices);
                 }
-                calls.erase(calls.begin());
+                offering = window.erase(offering);
+            }
+            if (is_held_up) {
+                std::this_thread::sleep_for(kInFlightPause);
             }
         }
     }

@@ -143,6 +143,15 @@ void SegmentCache::release(std::shared_ptr<Entry> entry) noexcept {
     }
 }
 
+bool SegmentCache::drop_idle() {
+    const Held held(mutex_);
+    const bool has_some = !idle_.empty();
+    while (!idle_.empty()) {
+        drop(held, *idle_.front());
+    }
+    return has_some;
+}
+
 /// Moves it from the living to those that hurrayd is to be told of.
 void SegmentCache::drop(const Held& held, Entry& entry) {
     const std::uint64_t number = entry.segment.number();

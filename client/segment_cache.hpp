@@ -102,6 +102,9 @@ class SegmentCache {
     [[nodiscard]] Result<std::vector<Use>> take(const wire::AttachReply& grant, std::vector<UniqueFd>& fds,
                                                 bool fds_missing);
 
+    /// Drops all that lies idle, to make room for other mappings; settle() has to follow. False: nothing did.
+    [[nodiscard]] bool drop_idle();
+
     /// Tells hurrayd what is dropped. Call without any lock of the connection. Never blocks.
     void settle(Connection& connection) noexcept;
 

@@ -258,6 +258,9 @@ Result<SegmentPool::Segment> SegmentPool::make(std::uint64_t size, const AccessR
 
 Result<SegmentPool::Segment> SegmentPool::reserve_and_make(SegmentBooks& books, std::uint64_t size,
                                                            const AccessRule& access, wire::Memory kind) {
+    if (auto possible = WritableSegment::check_size(size); !possible) {
+        return fail(std::move(possible.error()));
+    }
     auto segment = std::make_shared<ProducerSegment>();
     segment->kind = kind;
     segment->access = access;

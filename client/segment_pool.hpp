@@ -23,7 +23,7 @@ namespace hurray::client {
 
 class SegmentPool;
 
-/// Who may read what is published in some memory. None: as the daemon has it, which this process doesn't know.
+/// Who may read what is published in some memory. None: as the daemon has it, which an older one has not told.
 using AccessRule = std::optional<wire::Access>;
 
 /// A segment that this process publishes, as the daemon knows it: one that it has made, or somebody's own.

@@ -156,6 +156,7 @@ Result<void> Session::on_back(bool is_same_life, std::vector<Notice>& notices, s
     if (auto watched = watcher_.watch_again(*connection_, notices); !watched) {
         return watched;
     }
+    connection_->await_insistent();
     if (!is_same_life) {
         if (const auto done = ask_unheard(wire::ResumeDone{}); !done) {
             return done;
@@ -218,6 +219,7 @@ Result<std::uint64_t> Session::reserve(std::uint64_t reservation, std::uint64_t 
         return fail(std::move(called.error()));
     }
     if (call.is_lost) {
+        connection_->call_for_chore();
         return 0;  // memory can be written while the daemon is away
     }
     auto& reply = *call.result;

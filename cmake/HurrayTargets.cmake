@@ -30,10 +30,11 @@ function(hurray_target name)
   hurray_profile(${name})
 endfunction()
 
-# hurray_test(NAME SOURCES ... LIBRARIES ... [LABELS ...] [ROOT ...]): a GoogleTest program, one ctest entry a test case.
-# ROOT names the cases that need root; they get the label "root" too, and skip themselves otherwise.
+# hurray_test(NAME SOURCES ... LIBRARIES ... [LABELS ...] [ROOT ...] [ALONE ...]): a GoogleTest program, one ctest entry a test case.
+# ROOT names the cases that need root; they get the label "root" too, and skip themselves otherwise. ALONE names those beside which no
+# other test runs, since they use up what all processes of a user share.
 function(hurray_test name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;LIBRARIES;LABELS;ROOT" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "SOURCES;LIBRARIES;LABELS;ROOT;ALONE" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   hurray_target(${name})
   target_link_libraries(${name} PRIVATE ${ARG_LIBRARIES} GTest::gtest GTest::gtest_main)
@@ -46,6 +47,9 @@ endforeach()
 ")
   foreach(test IN LISTS ARG_ROOT)
     file(APPEND "${labels_file}" "set_tests_properties(\"${test}\" PROPERTIES LABELS \"${ARG_LABELS};root\")\n")
+  endforeach()
+  foreach(test IN LISTS ARG_ALONE)
+    file(APPEND "${labels_file}" "set_tests_properties(\"${test}\" PROPERTIES RUN_SERIAL TRUE)\n")
   endforeach()
   set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES "${labels_file}")
   if("concurrency" IN_LIST ARG_LABELS) # all that the thread sanitizer's build has to build

@@ -150,6 +150,7 @@ hurray::Result<void> Dispatcher::greet(Peer& peer, const wire::Request& request,
     reply.version = std::min(hello.version_max, wire::kProtocolVersionMax);
     reply.instance = instance_;
     reply.window_left_ms = registry_.window_left_ms(now_ms);
+    reply.default_access = {who.gid, registry_.default_mode()};
     out.send(peer.number, request.request_id, reply);
     return {};
 }

@@ -133,7 +133,7 @@ void Registry::end_session(SessionNumber number, std::uint64_t now_ms, Outbox& o
         end_reservation(ended, ended.reservations.begin());
     }
     resuming_ -= std::exchange(ended.is_resuming, false) ? 1 : 0;
-    drop_pending(ended, out);
+    drop_pending(ended, [](const Pending&) { return true; }, out);
     --count(ended.identity.uid).clients;
     note_queued(number, 0);
     ended.in_user.unlink();
@@ -950,10 +950,14 @@ void Registry::remove_waiter(Waiter& waiter) {
 }
 
 void Registry::cancel(SessionNumber from, const wire::Cancel& cancel, Outbox& out) {
-    Session& consumer = session(from);
-    const auto waiting = consumer.waiting.find(cancel.request_id);
-    if (waiting == consumer.waiting.end()) {
-        consumer.grants.erase(cancel.request_id);
+    Session& asker = session(from);
+    const auto is_meant = [&](const Pending& pending) { return pending.request_id == cancel.request_id; };
+    if (asker.pending != 0 && cancel_pending(asker, is_meant, out)) {
+        return;
+    }
+    const auto waiting = asker.waiting.find(cancel.request_id);
+    if (waiting == asker.waiting.end()) {
+        asker.grants.erase(cancel.request_id);
         return;
     }
     out.send(from, cancel.request_id, refusal(Errc::Closed, {}, "cancelled"));
@@ -1032,7 +1036,15 @@ void Registry::release(SessionNumber from, std::uint64_t request_id, const wire:
 
 void Registry::withdraw(SessionNumber from, std::uint64_t request_id, const wire::Withdraw& withdraw, Outbox& out) {
     Session& asker = session(from);
+    const auto is_meant = [&](const Pending& pending) {
+        return wire::CapsuleId{asker.identity.uid, pending.publication.request.capsule} == withdraw.capsule;
+    };
+    const bool has_waited = asker.pending != 0 && cancel_pending(asker, is_meant, out);
     const auto known = capsules_.find(withdraw.capsule);
+    if (has_waited && known == capsules_.end()) {
+        out.send(from, request_id, wire::Done{});
+        return;
+    }
     const bool is_own = known != capsules_.end() && known->second.producer == &asker;
     if (known == capsules_.end() || (!is_own && (!sees(asker, known->second) || known->second.staged != nullptr))) {
         out.send(from, request_id, refusal(Errc::NotFound, "withdraw.capsule", "no such capsule"));
@@ -1379,7 +1391,7 @@ Registry::Totals Registry::totals() const noexcept {
         sum.queued += use.queued;
         sum.names += use.names;
         sum.bytes += use.bytes;
-        sum.reserved += use.reserved;
+        sum.reserved = hurray::checked_add(sum.reserved, use.reserved).value_or(UINT64_MAX);
         sum.reservations += use.reservations;
         sum.leases += use.leases;
         sum.claims += use.claims;

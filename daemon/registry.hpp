@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -52,6 +53,7 @@ struct Recovery {
     struct Capsule {
         std::uint32_t uid = 0;
         Publication publication;
+        std::uint64_t group = 0;  ///< it is there if that was committed; 0: by itself
     };
     std::vector<Capsule> capsules;
     bool has_journal = false;
@@ -106,6 +108,8 @@ class Registry {
           window_end_ms_(window_end_ms),
           quotas_(quotas),
           default_mode_(default_mode) {}
+
+    [[nodiscard]] std::uint32_t default_mode() const noexcept { return default_mode_; }
     Registry(const Registry&) = delete;
     Registry& operator=(const Registry&) = delete;
     ~Registry();
@@ -257,11 +261,12 @@ class Registry {
     /// Whether its user costs as much as it may, or more.
     [[nodiscard]] bool is_user_full(SessionNumber session) const noexcept;
 
-    /// Ends a waiting attach: Closed. Of anything else: nothing, its reply is sent or on its way. What was granted to a take is not
-    /// counted as a delivery if it is now released.
+    /// Ends an attach or a publish that waits: Closed. Of anything else: nothing, its reply is sent or on its way. What was granted to a
+    /// take is not counted as a delivery if it is now released.
     void cancel(SessionNumber from, const wire::Cancel& cancel, Outbox& out);
 
-    /// Reply: Done. Of a capsule that this session has staged: it leaves its group.
+    /// Reply: Done. Of a capsule that this session has staged: it leaves its group. Of one whose publish waits: that is answered with
+    /// Closed before.
     /// Fails: NotFound; NotPermitted  it may be read but not written
     void withdraw(SessionNumber from, std::uint64_t request_id, const wire::Withdraw& withdraw, Outbox& out);
 
@@ -468,6 +473,7 @@ class Registry {
         std::optional<Expiries::iterator> expiry;  ///< while it lingers without its producer
         bool is_to_store = false;  ///< it counts as stored: it is, or will be when its group is committed
         bool is_stored = false;
+        std::uint64_t group = 0;   ///< of one that is stored: with which it was committed, as the journal calls it
         bool is_answered = false;  ///< of one that is stored: its publisher has the answer, and that is noted
     };
 
@@ -622,7 +628,7 @@ class Registry {
     void take_back_segments(Session& producer, const Publication& publication, Capsule& capsule, Outbox& out);
     [[nodiscard]] hurray::Result<void> admit_store(const Session& producer, const Publication& publication);
     void charge_store(Capsule& capsule);
-    void store(Capsule& capsule, Outbox& out);
+    void store(Capsule& capsule, Outbox& out, std::uint64_t group = 0);
     void unstore(Capsule& capsule, Outbox& out);
     void note_name(const Capsule& capsule, Outbox& out) const;
     [[nodiscard]] keep::Name note_of(Names::const_iterator name) const;
@@ -639,7 +645,9 @@ class Registry {
     void note_back(const std::string& name);
     void answer_left(Session& producer, std::uint64_t request_id, Publication publication, Outbox& out);
     void wait_for_window(Session& producer, std::uint64_t request_id, Publication publication, Outbox& out);
-    void drop_pending(Session& producer, Outbox& out);
+    std::vector<std::uint64_t> drop_pending(Session& producer, const std::function<bool(const Pending&)>& is_meant,
+                                            Outbox& out);
+    bool cancel_pending(Session& producer, const std::function<bool(const Pending&)>& is_meant, Outbox& out);
     void count_pending(Session& producer, const Pending& pending);
     void discount_pending(Session& producer, const Pending& pending);
     [[nodiscard]] std::uint64_t window_may_end_ms() const noexcept;

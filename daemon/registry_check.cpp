@@ -209,6 +209,7 @@ void Registry::check_consistency() const {
         const Lingering& lingering = capsule.lingering ? *capsule.lingering : none;
         HURRAY_CHECK(lingering.is_to_store == (keeps_ && capsule.lingering && !capsule.retired));
         HURRAY_CHECK(lingering.is_stored == (lingering.is_to_store && capsule.staged == nullptr));
+        HURRAY_CHECK(lingering.group == 0 || lingering.is_stored);
         if (lingering.is_to_store) {
             ++use.stored;
             ++all_stored;

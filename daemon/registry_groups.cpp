@@ -178,14 +178,26 @@ void Registry::commit(Session& producer, std::uint64_t request_id, Group& group,
     members.reserve(group.size);
     wire::GroupReply reply;
     reply.versions.reserve(group.size);
+    // all_of_a_group: first each that lingers is stored, then it is noted that they are all of them, then goes what they replace. So
+    // whenever the daemon dies, its next life finds the whole group or nothing of it.
+    const std::uint64_t number = next_version_;
+    bool is_stored = false;
     while (!group.members.empty()) {
         Capsule& member = group.members.front();
         const std::string name = unstage(member);
         producer.capsules.push_back(member);
-        make_visible(member, name, out);  // ends no other member: those that replace others have names of their own
-        note_answered(member.id, out);    // a commit that was not answered is not said again
+        put_on_shelf(member, name, next_version_++);
+        store(member, out, number);
+        is_stored = is_stored || (member.lingering && member.lingering->is_stored);
         members.push_back(&member);
         reply.versions.push_back(member.version);
+    }
+    if (is_stored) {
+        out.kept.emplace_back(keep::Committed{number});
+    }
+    for (Capsule* member : members) {
+        make_live(*member, out);         // ends no other member: those that replace others have names of their own
+        note_answered(member->id, out);  // a commit that was not answered is not said again
     }
     producer.last_group = EndedGroup{group.number, wire::Group::Action::Commit,
                                      members.empty() ? 0 : members.front()->version, members.size()};

@@ -155,7 +155,8 @@ hurray::Result<void> Registry::admit(const Session& session, Quota quota, std::u
     if (admitted) {
         admitted = quotas_.admit(quota, uid, use_of(count(uid), quota), more);
     }
-    if (admitted && quota == Quota::Bytes) {
+    if (admitted && quota == Quota::Bytes && quotas_.limit(Quota::AllBytes) != 0) {
+        // Without that limit one user's reservations, which are but numbers, take nothing from another one: the sum may wrap.
         admitted = quotas_.admit(Quota::AllBytes, uid, all_bytes_, more);
     }
     if (!admitted) {

@@ -60,7 +60,7 @@ void Registry::charge_store(Capsule& capsule) {
 }
 
 /// meta_last.
-void Registry::store(Capsule& capsule, Outbox& out) {
+void Registry::store(Capsule& capsule, Outbox& out, std::uint64_t group) {
     if (!capsule.lingering || !capsule.lingering->is_to_store || capsule.lingering->is_stored) {
         return;
     }
@@ -83,8 +83,9 @@ void Registry::store(Capsule& capsule, Outbox& out) {
         }
         offer.segments.push_back({file.stored_as.value, true, segment->memory, segment->size, 0});
     }
-    out.kept.emplace_back(keep::StoreCapsule{capsule.id.uid, std::move(offer)});
+    out.kept.emplace_back(keep::StoreCapsule{capsule.id.uid, std::move(offer), group});
     capsule.lingering->is_stored = true;
+    capsule.lingering->group = group;
 }
 
 /// Metadata first: half removed means that it does not exist.
@@ -114,6 +115,7 @@ void Registry::unstore(Capsule& capsule, Outbox& out) {
     }
     lingering.is_to_store = false;
     lingering.is_stored = false;
+    lingering.group = 0;
     count(capsule.id.uid).stored -= less;
     all_stored_ -= less;
 }
@@ -212,9 +214,13 @@ void Registry::write_notes(std::vector<keep::Note>& notes) const {
     for (const auto& [id, version] : left_) {
         notes.emplace_back(keep::Left{id, version});
     }
+    std::set<std::uint64_t> groups;
     for (const auto& [id, capsule] : capsules_) {
         if (!capsule.lingering || !capsule.lingering->is_stored) {
             continue;
+        }
+        if (capsule.lingering->group != 0 && groups.insert(capsule.lingering->group).second) {
+            notes.emplace_back(keep::Committed{capsule.lingering->group});
         }
         if (capsule.lingering->is_answered) {
             notes.emplace_back(keep::Answered{id});
@@ -254,7 +260,10 @@ void Registry::recover(Recovery before, std::uint64_t now_ms, Outbox& out) {
     for (Recovery::Capsule& capsule : before.capsules) {
         const wire::CapsuleId id{capsule.uid, capsule.publication.request.capsule};
         next_version_ = std::max(next_version_, capsule.publication.request.version + 1);
-        if (!bring_back(capsule, journal, now_ms, out)) {
+        // all_of_a_group. (Without a journal nobody knows what was committed, and what is there counts.)
+        const bool is_of_half_a_group =
+            capsule.group != 0 && has_journal_ && !journal.committed.contains(capsule.group);
+        if (is_of_half_a_group || !bring_back(capsule, journal, now_ms, out)) {
             out.kept.emplace_back(keep::RemoveCapsule{id});
             refused.push_back(&capsule.publication);
         }
@@ -337,6 +346,7 @@ bool Registry::bring_back(const Recovery::Capsule& before, const store::JournalS
     charge(nullptr, id.uid, cost_of(capsule));
     charge_store(capsule);
     capsule.lingering->is_stored = true;
+    capsule.lingering->group = before.group;
     capsule.lingering->is_answered = journal.answered.contains(id);
     if (is_window_open()) {
         capsules_of_before_.push_back(id);
@@ -440,15 +450,29 @@ void Registry::discount_pending(Session& producer, const Pending& pending) {
     discharge(&producer, uid, pending.cost);
 }
 
-void Registry::drop_pending(Session& producer, Outbox& out) {
+/// Lets go of those publishes of `producer` that wait and are meant. Returns their requests, which have no answer.
+std::vector<std::uint64_t> Registry::drop_pending(Session& producer,
+                                                  const std::function<bool(const Pending&)>& is_meant, Outbox& out) {
+    std::vector<std::uint64_t> requests;
     std::erase_if(pending_, [&](const Pending& pending) {
-        const bool is_its_own = pending.from == producer.number;
-        if (is_its_own) {
-            drop_brought(pending.publication, out);
-            discount_pending(producer, pending);
+        if (pending.from != producer.number || !is_meant(pending)) {
+            return false;
         }
-        return is_its_own;
+        requests.push_back(pending.request_id);
+        drop_brought(pending.publication, out);
+        discount_pending(producer, pending);
+        return true;
     });
+    return requests;
+}
+
+/// The same at the publisher's wish. Whether there are any.
+bool Registry::cancel_pending(Session& producer, const std::function<bool(const Pending&)>& is_meant, Outbox& out) {
+    const auto requests = drop_pending(producer, is_meant, out);
+    for (const std::uint64_t request : requests) {
+        out.send(producer.number, request, Error{Errc::Closed, "cancelled"});
+    }
+    return !requests.empty();
 }
 
 void Registry::note_back(const std::string& name) {

@@ -215,7 +215,7 @@ hurray::Result<void> Server::start_keeping(Keeping keeping) {
             publication.brought.push_back({number->second, capsule.checked.files[i]});
         }
         publication.request = std::move(capsule.offer);
-        before.capsules.push_back({capsule.id.uid, std::move(publication)});
+        before.capsules.push_back({capsule.id.uid, std::move(publication), capsule.group});
     }
     log::info("recovered", {{"capsules", before.capsules.size()},
                             {"segments", numbers.size()},

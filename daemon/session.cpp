@@ -25,7 +25,7 @@ using hurray::wire::Received;
 constexpr std::chrono::milliseconds kLeastThrottle{1};
 /// Packets of one peer before the others have their turn.
 constexpr std::size_t kBurst = 16;
-/// Packets that are read from a dead peer. Its socket held a few hundred at most; more come only from a forked child that
+/// Packets that are read from a dead peer. Its socket held some hundreds at most; more come only from a forked child that
 /// goes on sending, and that is nobody whom we serve.
 constexpr std::size_t kLastPackets = 4096;
 /// Supplementary groups that are asked for at first: more than most users are in.
@@ -143,20 +143,21 @@ void Session::want_writable() {
 }
 
 Session::Read Session::read(std::size_t most) {
-    for (std::size_t done = 0; done < most; done += kBurst) {
-        if (const Read read_until = read_burst(std::min(most - done, kBurst)); read_until != Read::More) {
+    while (most != 0) {
+        if (const Read read_until = read_once(most); read_until != Read::More) {
             return read_until;
         }
     }
     return Read::More;
 }
 
-/// Reads once.
-Session::Read Session::read_burst(std::size_t most) {
+/// Reads up to `left` packets in one system call, and takes them off: how many there is room for at a time is another matter.
+Session::Read Session::read_once(std::size_t& left) {
     if (pauses_ != 0) {
         return Read::Paused;
     }
     const bool is_limited = tokens_.is_limited() && !dead_;
+    std::size_t most = left;
     if (is_limited) {
         const auto now = std::chrono::steady_clock::now();
         most = std::min<std::uint64_t>(most, tokens_.available(now));
@@ -170,6 +171,7 @@ Session::Read Session::read_burst(std::size_t most) {
         if (is_limited) {
             tokens_.take(1, std::chrono::steady_clock::now());
         }
+        --left;
         return read_without_fds();
     }
     const std::size_t wanted = std::min({most, room, owner_.reader().capacity()});
@@ -181,6 +183,7 @@ Session::Read Session::read_burst(std::size_t most) {
     if (is_limited) {
         tokens_.take(burst->size(), std::chrono::steady_clock::now());
     }
+    left -= burst->size();
     // Fewer than wanted are all there are, unless the peer left in between.
     const bool is_all = burst->size() < wanted && burst->back().kind == Received::Kind::Packet && !dead_;
     const Read read_until = handle(*burst, {});
@@ -238,6 +241,9 @@ Session::Read Session::handle(std::span<Received> burst, std::span<std::byte> lo
         }
     }
     owner_.on_burst_end();
+    if (closed_) {
+        return Read::Over;
+    }
     return pauses_ != 0 ? Read::Paused : Read::More;
 }
 

@@ -82,7 +82,7 @@ class Session : public std::enable_shared_from_this<Session> {
     void read_last();
     /// Up to `most` packets.
     Read read(std::size_t most);
-    Read read_burst(std::size_t most);
+    Read read_once(std::size_t& left);
     Read throttle();
     Read read_without_fds();
     Read handle(std::span<hurray::wire::Received> burst, std::span<std::byte> lone);

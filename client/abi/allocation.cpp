@@ -49,8 +49,9 @@ HurrayStatus hurray_client_allocate(HurrayClient* client, const uint64_t* byte_s
                                                                                   : Allocation::Contents::Zeros;
         const auto kind =
             (given->flags & HURRAY_ALLOCATE_IMMUTABLE) != 0 ? wire::Memory::Immutable : wire::Memory::Reusable;
-        auto allocation =
-            Allocation::create(client->session->pool(), std::span(byte_sizes, count), contents, *access, kind);
+        Session& session = *client->session;
+        auto allocation = Allocation::create(session.pool(), std::span(byte_sizes, count), contents,
+                                             session.connection().access_of(*access), kind);
         if (!allocation) {
             return fail(std::move(allocation.error()));
         }

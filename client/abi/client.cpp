@@ -143,6 +143,9 @@ HurrayStatus hurray_client_dispatch(HurrayClient* client, int64_t timeout_ms) {
             return fail(timeout.error());
         }
         const auto told = client->session->connection().dispatch(deadline_after(Clock::now(), *timeout));
+        if (!told && told.error().code == Errc::Forked) {
+            return fail(told.error());
+        }
         client->session->pool().expire();  // such a client has no thread that would
         if (!told) {
             return fail(told.error());

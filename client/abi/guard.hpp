@@ -33,6 +33,13 @@ namespace hurray::client::abi {
     return status;
 }
 
+/// The message, with the field in front unless it says what it is about itself.
+[[nodiscard]] inline std::string sentence_of(const Error& error) {
+    const bool lacks_subject = error.message.starts_with("is ") || error.message.starts_with("has ");
+    const bool names_field = !lacks_subject && error.message.find(error.field) != std::string::npos;
+    return error.field.empty() || names_field ? error.message : error.field + ": " + error.message;
+}
+
 /// The one place where C++ exceptions and Results end: runs `body`, a Result<void>, and returns its status. The thread's last
 /// message then names `function` and what went wrong.
 ///
@@ -45,9 +52,7 @@ template <class Body>
             return HURRAY_OK;
         }
         const Error& error = result.error();
-        const bool names_field = !error.field.empty() && error.message.find(error.field) == std::string::npos;
-        return report(static_cast<HurrayStatus>(error.code), function,
-                      names_field ? error.field + ": " + error.message : error.message);
+        return report(static_cast<HurrayStatus>(error.code), function, sentence_of(error));
     } catch (const std::bad_alloc&) {
         return report(HURRAY_ERR_INTERNAL, function, "out of memory");
     } catch (const std::exception& exception) {

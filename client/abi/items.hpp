@@ -74,10 +74,7 @@ class Items {
     if (name != nullptr && *name != '\0') {
         which += std::string(" \"") + name + "\"";
     }
-    if (!error.field.empty() && error.message.find(error.field) == std::string::npos) {
-        which += ": " + error.field;
-    }
-    error.message = which + ": " + error.message;
+    error.message = which + ": " + sentence_of(error);
     error.field.clear();
     return error;
 }

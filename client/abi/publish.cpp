@@ -4,6 +4,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -221,7 +222,8 @@ Result<Wanted> of_list(HurrayClient& client, const char* name, const std::uint8_
     }
     const std::span bytes(descriptor, descriptor_len);
     const auto kind = (given->flags & HURRAY_PUBLISH_IMMUTABLE) != 0 ? wire::Memory::Immutable : wire::Memory::Reusable;
-    auto copy = copy_of(client.session->pool(), *buffers, bytes, terms->access, kind);
+    auto copy =
+        copy_of(client.session->pool(), *buffers, bytes, client.session->connection().access_of(terms->access), kind);
     if (!copy) {
         return fail(std::move(copy.error()));
     }
@@ -311,6 +313,7 @@ HurrayStatus hurray_client_publish_many(HurrayClient* client, HurrayPublishItem*
             }
         };
         Session& session = *client->session;
+        std::unordered_set<const HurrayAllocation*> given_before;  // of another part of the list it may be gone
         constexpr std::size_t kAtATime = 1024;
         for (std::size_t first = 0; first < given->size(); first += kAtATime) {
             const std::size_t last = std::min(first + kAtATime, given->size());
@@ -323,6 +326,10 @@ HurrayStatus hurray_client_publish_many(HurrayClient* client, HurrayPublishItem*
                 auto ready = item ? of_item(*client, read = *item) : Result<Wanted>(fail(item.error()));
                 if (!ready) {
                     note(i, read, std::move(ready.error()));
+                    continue;
+                }
+                if (read.allocation != nullptr && !given_before.insert(*read.allocation).second) {
+                    note(i, read, {Errc::InvalidArgument, "is given twice: it can be published once", "allocation"});
                     continue;
                 }
                 sent.emplace_back(i, read);

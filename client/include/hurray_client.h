@@ -20,8 +20,8 @@
  *  C7  Publishing takes the allocation: write to it no more. Consumers see every byte that is written later.
  *  C8  Finalizers may destroy any handle but a client from any thread: that never blocks and takes no lock that user
  *      code can hold.
- *  C9  Blocking calls ask the client's `interrupted` callback whenever a signal interrupts them, and four times a second while they
- *      wait for an answer; if it returns non-zero the call ends with HURRAY_ERR_INTERRUPTED, and nothing was acquired. Publishing asks only while it waits for a daemon that is
+ *  C9  Blocking calls ask the client's `interrupted` callback whenever a signal interrupts them, and four times a second; if it returns
+ *      non-zero the call ends with HURRAY_ERR_INTERRUPTED, and nothing was acquired. Publishing asks only while it waits for a daemon that is
  *      away: given up half-way it would leave open whose the memory is.
  *  C10 After fork, the child can't use the parent's client: calls give HURRAY_ERR_FORKED (close and destroy: HURRAY_OK, and
  *      nothing happens). Destroying handles there does not touch the parent's leases. Inherited views may be read while the
@@ -92,7 +92,7 @@ typedef struct HurrayCapsuleInfo {
     uint32_t struct_size; /* in: sizeof(HurrayCapsuleInfo) as the caller knows it */
     uint32_t flags;       /* HURRAY_CAPSULE_* */
     HurrayCapsuleId capsule;
-    HurrayAccess access; /* from publish and published as it was asked for, so is_set is 0 if it was not */
+    HurrayAccess access; /* is_set is 0 of what was published by a daemon that does not tell its default */
     uint64_t version;    /* of its name; rises with each publish, with gaps. 0 from publish: staged in its group */
     uint64_t byte_size;  /* of its buffers together */
     uint64_t leases;     /* open ones, when the daemon answered; 0 from publish and attach */

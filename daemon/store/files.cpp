@@ -116,6 +116,7 @@ void write(const keep::Left& note, Writer& out) {
     put_capsule(out, pb::Left::kCapsuleFieldNumber, note.capsule);
     put(out, pb::Left::kVersionFieldNumber, note.version);
 }
+void write(const keep::Committed& note, Writer& out) { put(out, pb::Committed::kGroupFieldNumber, note.group); }
 
 /// One Record of one message, which `fill` writes.
 template <class Fill>
@@ -133,10 +134,11 @@ void append_message(int field, std::string& out, Fill&& fill) {
 }
 
 /// In the order of keep::Note.
-constexpr int kNoteFields[] = {
-    pb::Record::kNameFieldNumber,    pb::Record::kNameEndedFieldNumber,    pb::Record::kLastVersionFieldNumber,
-    pb::Record::kTakenFieldNumber,   pb::Record::kTakenDroppedFieldNumber, pb::Record::kAnsweredFieldNumber,
-    pb::Record::kExpiresFieldNumber, pb::Record::kGoneFieldNumber,         pb::Record::kLeftFieldNumber};
+constexpr int kNoteFields[] = {pb::Record::kNameFieldNumber,         pb::Record::kNameEndedFieldNumber,
+                               pb::Record::kLastVersionFieldNumber,  pb::Record::kTakenFieldNumber,
+                               pb::Record::kTakenDroppedFieldNumber, pb::Record::kAnsweredFieldNumber,
+                               pb::Record::kExpiresFieldNumber,      pb::Record::kGoneFieldNumber,
+                               pb::Record::kLeftFieldNumber,         pb::Record::kCommittedFieldNumber};
 static_assert(std::size(kNoteFields) == std::variant_size_v<keep::Note>);
 
 // ---- Reading --------------------------------------------------------------------------------------------------------
@@ -258,6 +260,8 @@ Result<std::optional<keep::Note>> read_note(int field, std::string_view message)
                 return keep::Left{*capsule, in.number(pb::Left::kVersionFieldNumber)};
             }
             break;
+        case pb::Record::kCommittedFieldNumber:
+            return keep::Committed{in.number(pb::Committed::kGroupFieldNumber)};
         default:
             break;
     }
@@ -296,13 +300,14 @@ void append_note(const keep::Note& note, std::string& out) {
                    [&](Writer& message) { std::visit([&](const auto& what) { write(what, message); }, note); });
 }
 
-std::string capsule_file(std::uint32_t uid, const wire::Publish& offer) {
+std::string capsule_file(std::uint32_t uid, const wire::Publish& offer, std::uint64_t group) {
     std::string file;
     append_header(0, file);
     const std::string request = wire::encoded(wire::Request{1, std::nullopt, offer});
     append_message(pb::Record::kCapsuleFieldNumber, file, [&](Writer& capsule) {
         put(capsule, pb::StoredCapsule::kUidFieldNumber, uid);
         put_bytes(capsule, pb::StoredCapsule::kOfferFieldNumber, request);
+        put(capsule, pb::StoredCapsule::kGroupFieldNumber, group);
     });
     return file;
 }
@@ -330,7 +335,8 @@ Result<StoredCapsule> read_capsule_file(std::span<const std::byte> bytes) {
             offer->access->gid == wire::kOwnGroup) {
             return damaged("it does not say what an offer of a lingering capsule says");
         }
-        return StoredCapsule{capsule.number32(pb::StoredCapsule::kUidFieldNumber), std::move(*offer)};
+        return StoredCapsule{capsule.number32(pb::StoredCapsule::kUidFieldNumber), std::move(*offer),
+                             capsule.number(pb::StoredCapsule::kGroupFieldNumber)};
     });
 }
 

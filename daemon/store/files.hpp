@@ -23,12 +23,13 @@ void append_header(std::uint64_t generation, std::string& out);
 void append_note(const keep::Note& note, std::string& out);
 
 /// A capsule's whole file.
-[[nodiscard]] std::string capsule_file(std::uint32_t uid, const wire::Publish& offer);
+[[nodiscard]] std::string capsule_file(std::uint32_t uid, const wire::Publish& offer, std::uint64_t group = 0);
 
 /// What such a file says. Nothing is known yet of what its segments are.
 struct StoredCapsule {
     std::uint32_t uid = 0;
     wire::Publish offer;
+    std::uint64_t group = 0;
 };
 /// Fails: Protocol         the file is not whole, or a checksum is wrong
 ///        VersionMismatch  it is of another format

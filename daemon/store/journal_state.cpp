@@ -35,6 +35,7 @@ void JournalState::apply(const keep::Note& note) {
             forget(left.capsule);
             state.left.insert_or_assign(left.capsule, left.version);
         }
+        void operator()(const keep::Committed& committed) const { state.committed.insert(committed.group); }
         void forget(const wire::CapsuleId& capsule) const {
             state.answered.erase(capsule);
             state.expires.erase(capsule);

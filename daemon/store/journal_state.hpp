@@ -20,6 +20,7 @@ struct JournalState {
     std::set<wire::CapsuleId> answered;
     std::map<wire::CapsuleId, std::uint64_t> expires;  ///< on the monotonic clock, in milliseconds
     std::map<wire::CapsuleId, std::uint64_t> left;     ///< the versions that they had
+    std::set<std::uint64_t> committed;                 ///< groups
 
     void apply(const keep::Note& note);
 };

@@ -103,7 +103,7 @@ void Keeper::keep(std::span<const keep::Step> steps) {
         }
         void operator()(const keep::StoreCapsule& capsule) const {
             self.append();
-            const std::string bytes = capsule_file(capsule.uid, capsule.offer);
+            const std::string bytes = capsule_file(capsule.uid, capsule.offer, capsule.group);
             const UniqueFd file = make_file("hurray capsule");
             if (!file || !write_at(file.get(), bytes, 0) ||
                 ::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) != 0) {
@@ -136,9 +136,10 @@ void Keeper::append() {
     }
     if (!write_at(journal_.get(), unwritten_, size_)) {
         if (!std::exchange(is_behind_, true)) {
-            log::error("journal_failed",
-                       {{"reason", std::strerror(errno)},
-                        {"effect", "until it is written, a restart may give versions and names out twice"}});
+            log::error(
+                "journal_failed",
+                {{"reason", std::strerror(errno)},
+                 {"effect", "until it is written, a restart may give versions and names out twice, and lose a group"}});
         }
         return;  // the next one tries again, at the same place
     }

@@ -68,7 +68,11 @@ struct Left {
     std::uint64_t version = 0;
     friend bool operator==(const Left&, const Left&) = default;
 };
-using Note = std::variant<Name, NameEnded, LastVersion, Taken, TakenDropped, Answered, Expires, Gone, Left>;
+struct Committed {
+    std::uint64_t group = 0;
+    friend bool operator==(const Committed&, const Committed&) = default;
+};
+using Note = std::variant<Name, NameEnded, LastVersion, Taken, TakenDropped, Answered, Expires, Gone, Left, Committed>;
 
 // ---- The store ------------------------------------------------------------------------------------------------------
 
@@ -79,7 +83,8 @@ struct StoreSegment {
 /// Its segments are stored before it.
 struct StoreCapsule {
     std::uint32_t uid = 0;
-    wire::Publish offer;  ///< as it would be offered again; its segments have the store's numbers
+    wire::Publish offer;      ///< as it would be offered again; its segments have the store's numbers
+    std::uint64_t group = 0;  ///< with which it counts, once that is Committed; 0: by itself
 };
 struct RemoveCapsule {
     wire::CapsuleId capsule;

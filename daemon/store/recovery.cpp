@@ -128,7 +128,7 @@ Result<WholeCapsule> read_capsule(const std::string& name, int fd, const Entries
     if (!stored) {
         return tl::unexpected(stored.error());
     }
-    WholeCapsule capsule{{stored->uid, stored->offer.capsule}, std::move(stored->offer), {}};
+    WholeCapsule capsule{{stored->uid, stored->offer.capsule}, std::move(stored->offer), {}, stored->group};
     if (name_of(capsule.id) != name) {
         return hurray::fail(Errc::Protocol, "it is another capsule's");
     }

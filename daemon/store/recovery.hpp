@@ -32,8 +32,9 @@ struct HandedOver {
 /// A capsule of which everything is here: its metadata, and each segment that it lists, as its producer sealed it.
 struct WholeCapsule {
     wire::CapsuleId id;
-    wire::Publish offer;     ///< its segments have the store's numbers
-    CheckedPublish checked;  ///< of them
+    wire::Publish offer;      ///< its segments have the store's numbers
+    CheckedPublish checked;   ///< of them
+    std::uint64_t group = 0;  ///< with which it counts; 0: by itself
 };
 
 /// What a life before has left.

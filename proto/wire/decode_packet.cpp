@@ -108,6 +108,9 @@ Result<PacketMessage> read_hello_reply(std::string_view message) {
             case varint(pb::HelloReply::kWindowLeftMsFieldNumber):
                 out.window_left_ms = in.get_uint64();
                 break;
+            case bytes(pb::HelloReply::kDefaultAccessFieldNumber):
+                out.default_access = read_access(read_bytes(in));
+                break;
             default:
                 in.skip();
         }

@@ -444,6 +444,10 @@ Result<RequestMessage> read_reserve(std::string_view message) {
     if (out.bytes == 0) {
         return invalid({"reserve.bytes"}, "a reservation of 0 bytes: nothing needs none");
     }
+    if (out.bytes > kMaxFileBytes) {
+        return invalid({"reserve.bytes"}, "a reservation of " + std::to_string(out.bytes) +
+                                              " bytes: a file has at most " + std::to_string(kMaxFileBytes));
+    }
     return out;
 }
 

@@ -194,6 +194,9 @@ void write(const HelloReply& in, Writer& out) {
         put(limits, pb::Limits::kUnackedReleasesFieldNumber, in.limits.unacked_releases);
     }
     put(out, pb::HelloReply::kWindowLeftMsFieldNumber, in.window_left_ms);
+    if (in.default_access) {
+        put_access(out, pb::HelloReply::kDefaultAccessFieldNumber, *in.default_access);
+    }
 }
 
 void write(const PublishReply& in, Writer& out) { put(out, pb::PublishReply::kVersionFieldNumber, in.version); }

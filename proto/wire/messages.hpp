@@ -39,6 +39,8 @@ inline constexpr std::size_t kMaxSegmentNumbers = 4096;
 /// Claims of one Claims request, and leases that one WindowClosed names: likewise.
 inline constexpr std::size_t kMaxClaims = 1024;
 inline constexpr std::size_t kMaxOpenLeases = 1024;
+/// The kernel's own limit for the size of a file.
+inline constexpr std::uint64_t kMaxFileBytes = INT64_MAX;
 /// No capsule's version is above this one, so that there are always higher ones to give.
 inline constexpr std::uint64_t kMaxVersion = UINT64_MAX / 2;
 /// Capsules of one group: as many as have surely room for their versions in a GroupReply. The commit of so many is one step of
@@ -295,6 +297,7 @@ struct HelloReply {
     Id16 instance;
     Limits limits;
     std::uint64_t window_left_ms = 0;
+    std::optional<Access> default_access = std::nullopt;  ///< none of an older daemon
 };
 
 struct PublishReply {

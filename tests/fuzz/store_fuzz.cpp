@@ -27,10 +27,10 @@ void read_capsule(std::span<const std::byte> file) {
     if (!first) {
         return;
     }
-    const std::string once = store::capsule_file(first->uid, first->offer);
+    const std::string once = store::capsule_file(first->uid, first->offer, first->group);
     const auto second = store::read_capsule_file(bytes_of(once));
-    HURRAY_CHECK(second.has_value() && second->uid == first->uid);
-    HURRAY_CHECK(store::capsule_file(second->uid, second->offer) == once);
+    HURRAY_CHECK(second.has_value() && second->uid == first->uid && second->group == first->group);
+    HURRAY_CHECK(store::capsule_file(second->uid, second->offer, second->group) == once);
 }
 
 void read_journal(std::span<const std::byte> file) {

@@ -407,6 +407,35 @@ TEST_F(Batch, AnAllocationIsGivenOnce) {
     EXPECT_EQ(hurray_client_publish_many(client.handle(), items.data(), 1), HURRAY_ERR_INVALID_ARGUMENT);
 }
 
+// The first one was published, and the allocation gone, before the second was looked at.
+TEST_F(Batch, AnAllocationIsGivenOnceHoweverFarApart) {
+    Client client = connect();
+    DenseDescriptor tensor;
+    tensor.element_type = ElementType::UInt8;
+    tensor.shape = {64};
+    const std::vector<std::uint8_t> descriptor = tensor.encode();
+    for (const std::size_t count : {200U, 1500U}) {
+        std::vector<HurrayAllocation*> allocations(count);
+        std::vector<HurrayPublishItem> items(count);
+        for (std::size_t i = 0; i < count; ++i) {
+            const std::uint64_t size = 64;
+            if (i + 1 < count) {
+                ASSERT_EQ(hurray_client_allocate(client.handle(), &size, 1, nullptr, &allocations[i]), HURRAY_OK);
+            } else {
+                allocations[i] = allocations[0];
+            }
+            items[i].struct_size = sizeof items[i];
+            items[i].descriptor = descriptor.data();
+            items[i].descriptor_len = descriptor.size();
+            items[i].allocation = &allocations[i];
+        }
+        EXPECT_EQ(hurray_client_publish_many(client.handle(), items.data(), count), HURRAY_ERR_INVALID_ARGUMENT);
+        EXPECT_EQ(items.back().status, HURRAY_ERR_INVALID_ARGUMENT);
+        EXPECT_EQ(std::count_if(items.begin(), items.end(), [](const auto& item) { return item.status == HURRAY_OK; }),
+                  static_cast<std::ptrdiff_t>(count) - 1);
+    }
+}
+
 // ---- Ends
 
 TEST_F(Batch, DaemonKilledInTheMiddleEndsIt) {
@@ -480,8 +509,10 @@ TEST_F(Batch, InterruptedItHoldsNothing) {
     std::atomic<int> asked{0};
     ConnectOptions options;
     options.address = daemon_.socket_path();
-    options.interrupted = [&] { return ++asked > 0; };
+    std::atomic<bool> is_connected{false};
+    options.interrupted = [&] { return is_connected && ++asked > 0; };
     Client consumer = Client::connect(options);
+    is_connected = true;
     Client producer = connect();
     publish(producer, "there", 8, 1);
     std::vector<AttachItem> wanted;

@@ -334,8 +334,10 @@ TEST_F(Concurrency, EverythingAtOnceWithSignalsInBetweenEndsInOrder) {
     options.address = daemon_.socket_path();
     options.dispatch_by_caller = true;
     std::atomic<int> asked{0};
-    options.interrupted = [&] { return ++asked % 3 == 0; };
+    std::atomic<bool> is_connected{false};
+    options.interrupted = [&] { return is_connected && ++asked % 3 == 0; };
     Client client = Client::connect(std::move(options));
+    is_connected = true;
     std::atomic<bool> stop{false};
     std::thread dispatcher([&] {
         while (!stop) {

@@ -46,6 +46,9 @@ class StubDaemon {
     Client connect(ConnectOptions options = {}) {
         options.address = path();
         options.reconnects = false;  // it answers one client, as the test says
+        if (options.interrupted) {   // once it is connected
+            options.interrupted = [this, ask = std::move(options.interrupted)] { return is_connected_ && ask(); };
+        }
         auto greeted = std::async(std::launch::async, [this] {
             peer_ = UniqueFd(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
             const auto hello = receive();
@@ -56,6 +59,7 @@ class StubDaemon {
         });
         Client client = Client::connect(std::move(options));
         greeted.get();
+        is_connected_ = true;
         return client;
     }
     wire::Request receive() {
@@ -95,6 +99,7 @@ class StubDaemon {
     TemporaryDirectory directory_;
     UniqueFd listener_;
     UniqueFd peer_;
+    std::atomic<bool> is_connected_{false};
 };
 
 std::vector<std::uint8_t> long_descriptor(std::size_t size) {
@@ -234,6 +239,18 @@ TEST(StubbedDaemon, WaitsEndWithoutASignalOnceTheyAreInterrupted) {
     }
 }
 
+// The same of the waits for a daemon: for one that listens, and for an answer of one that does.
+TEST(StubbedDaemon, ConnectingEndsWithoutASignalOnceItIsInterrupted) {
+    const StubDaemon stub;
+    for (const std::string& address : {stub.path(), stub.path() + ".absent"}) {
+        ConnectOptions options;
+        options.address = address;
+        options.timeout = kForever;
+        options.interrupted = [] { return true; };
+        EXPECT_EQ(status_of([&] { Client::connect(std::move(options)); }), HURRAY_ERR_INTERRUPTED) << address;
+    }
+}
+
 TEST(StubbedDaemon, InterruptedWatchIsTakenBackAtTheDaemon) {
     StubDaemon stub;
     ConnectOptions options;
@@ -315,7 +332,11 @@ TEST_F(Edges, InterruptedCallEndsSoThoughItsReplyCameMeanwhile) {
     Client producer = connect();
     ConnectOptions options;
     options.address = daemon_.socket_path();
+    std::atomic<bool> is_connected{false};
     options.interrupted = [&] {
+        if (!is_connected) {
+            return false;
+        }
         publish(producer, "late", 1, 1);
         while (used(producer, "leases") == 0) {
         }
@@ -323,6 +344,7 @@ TEST_F(Edges, InterruptedCallEndsSoThoughItsReplyCameMeanwhile) {
         return true;
     };
     Client consumer = Client::connect(std::move(options));
+    is_connected = true;
     struct sigaction action{};
     action.sa_handler = [](int) {};
     ::sigaction(SIGUSR1, &action, nullptr);
@@ -504,6 +526,9 @@ TEST_F(Edges, EveryCallOfAForkedChildSaysForkedWhateverThreadsDid) {
             while (!stop) {
                 publish(client, "busy/" + std::to_string(i), 1, 1);
                 auto watch = client.watch("", [](const Event&) {});
+                client.withdraw(publish(client, "gone/" + std::to_string(i), 1, 1).capsule);
+                Group group = client.begin_group();
+                group.abort();
             }
         });
     }
@@ -518,6 +543,12 @@ TEST_F(Edges, EveryCallOfAForkedChildSaysForkedWhateverThreadsDid) {
             failures |= status_of([&] { auto w = client.watch("", [](const Event&) {}); }) == HURRAY_ERR_FORKED ? 0 : 2;
             failures |= hurray_client_unwatch(client.handle(), 1) == HURRAY_ERR_FORKED ? 0 : 4;
             failures |= hurray_client_close(client.handle()) == HURRAY_OK ? 0 : 8;  // nothing to close here
+            failures |= status_of([&] { client.withdraw(CapsuleId{}); }) == HURRAY_ERR_FORKED ? 0 : 16;
+            std::uint64_t group = 0;
+            failures |= hurray_client_group_begin(client.handle(), &group) == HURRAY_ERR_FORKED ? 0 : 32;
+            failures |= hurray_client_group_end(client.handle(), 1, 0) == HURRAY_ERR_FORKED ? 0 : 32;
+            failures |= hurray_client_group_end(client.handle(), 1, 1) == HURRAY_ERR_FORKED ? 0 : 32;
+            failures |= status_of([&] { client.attach("busy/0"); }) == HURRAY_ERR_FORKED ? 0 : 64;
             ::_exit(failures);
         }
         const int status = wait_for_end(child);
@@ -527,7 +558,63 @@ TEST_F(Edges, EveryCallOfAForkedChildSaysForkedWhateverThreadsDid) {
     for (auto& thread : threads) {
         thread.join();
     }
-    EXPECT_EQ(wrong, 0) << "1 publish, 2 watch, 4 unwatch, 8 close, 128 stuck";
+    EXPECT_EQ(wrong, 0) << "1 publish, 2 watch, 4 unwatch, 8 close, 16 withdraw, 32 group, 64 attach, 128 stuck";
+}
+
+// Such a client's thread looks after its pool too, whose lock another thread may have held.
+TEST_F(Edges, DispatchOfAForkedChildSaysForkedWhateverThreadsDid) {
+    if (kIsSanitized) {
+        GTEST_SKIP() << kNoForkBesideThreadsNote;
+    }
+    Client client = connect(true);
+    std::atomic<bool> stop{false};
+    std::thread allocating([&] {
+        while (!stop) {
+            (void)client.allocate<float>({1});
+        }
+    });
+    int wrong = 0;
+    const int forks = rounds(400);
+    for (int i = 0; i < forks && wrong == 0; ++i) {
+        const pid_t child = ::fork();
+        if (child == 0) {
+            ::_exit(hurray_client_dispatch(client.handle(), 0) == HURRAY_ERR_FORKED ? 0 : 1);
+        }
+        wrong = wait_for_end(child);
+    }
+    stop = true;
+    allocating.join();
+    EXPECT_EQ(wrong, 0) << "stuck, if it is 9";
+}
+
+TEST_F(Edges, MemoryBeyondWhatAFileMayHaveIsRefusedAndNotASignal) {
+    rlimit before{};
+    ::getrlimit(RLIMIT_FSIZE, &before);
+    const rlimit low{1 << 20, before.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &low);
+    Client client = connect();
+    std::string message;
+    EXPECT_EQ(status_of([&] { (void)client.allocate<std::uint8_t>({64 << 20}); }, &message), HURRAY_ERR_LIMIT);
+    EXPECT_NE(message.find("RLIMIT_FSIZE (ulimit -f), 1048576 bytes"), std::string::npos) << message;
+    ::setrlimit(RLIMIT_FSIZE, &before);
+    EXPECT_EQ(status_of([&] { (void)client.allocate<std::uint8_t>({64 << 20}); }), HURRAY_OK);
+}
+
+TEST_F(Edges, MessagesNameWhatTheyAreAbout) {
+    Client client = connect();
+    std::string message;
+    EXPECT_EQ(status_of([&] { publish(client, "", 1, 1); }, &message), HURRAY_OK) << "without a name";
+    const std::uint64_t size = 4;
+    HurrayAllocation* allocation = nullptr;
+    ASSERT_EQ(hurray_client_allocate(client.handle(), &size, 1, nullptr, &allocation), HURRAY_OK);
+    const std::uint8_t descriptor = 0;
+    EXPECT_EQ(hurray_client_publish(client.handle(), "", &descriptor, 1, &allocation, nullptr, nullptr),
+              HURRAY_ERR_INVALID_ARGUMENT);
+    EXPECT_STREQ(hurray_last_error_message(), "hurray_client_publish: name: is empty; null publishes without a name");
+    hurray_allocation_destroy(&allocation);
+    EXPECT_EQ(hurray_client_group_end(client.handle(), 0, 1), HURRAY_ERR_INVALID_ARGUMENT);
+    EXPECT_STREQ(hurray_last_error_message(),
+                 "hurray_client_group_end: group: is 0; hurray_client_group_begin gives numbers above that");
 }
 
 // A publish that runs while the client is closed leaves nothing attachable behind.

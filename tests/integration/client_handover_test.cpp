@@ -522,6 +522,8 @@ TEST_F(Handover, MoreMemoryThanThereIsIsRefusedWithBothNumbers) {
     EXPECT_EQ(status_of([&] { client.allocate_buffers(sizes); }, &message), HURRAY_ERR_NO_SPACE);
     EXPECT_NE(message.find(std::to_string(1ULL << 50)), std::string::npos) << message;
     EXPECT_NE(message.find("available"), std::string::npos) << message;
+    const std::uint64_t endless[] = {(1ULL << 63) + 4096};
+    EXPECT_EQ(status_of([&] { client.allocate_buffers(endless); }), HURRAY_ERR_NO_SPACE);
     const std::uint64_t wrapping[] = {1ULL << 63, 1ULL << 63};
     EXPECT_EQ(status_of([&] { client.allocate_buffers(wrapping); }), HURRAY_ERR_NO_SPACE);
 }

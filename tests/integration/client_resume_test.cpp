@@ -14,9 +14,14 @@
 #include <vector>
 
 #include <signal.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <gmock/gmock.h>
 
+#include "libhurray/base/unique_fd.hpp"
+#include "proto/wire/packet_socket.hpp"
 #include "tests/integration/client_test.hpp"
 #include "tests/support/mortal_daemon.hpp"
 #include "tests/support/puppet_daemon.hpp"
@@ -297,6 +302,101 @@ TEST_F(Resume, PublishingWhileItIsAwayFailsOrWaitsAsAsked) {
     EXPECT_EQ(first_of(producer.client.attach("x")), 1U);
     EXPECT_EQ(first_of(producer.client.attach("y")), 2U);
     EXPECT_THAT(producer.client.status(), testing::HasSubstr("\"state\":\"up\",\"reconnects\":1"));
+}
+
+// A signal that comes just before the wait, or to another thread, ends no system call.
+TEST_F(Resume, AWaitForADaemonThatIsAwayEndsWithoutASignalOnceItIsInterrupted) {
+    std::atomic<bool> interrupted{false};
+    ConnectOptions options;
+    options.address = daemon().socket_path();
+    options.interrupted = [&] { return interrupted.load(); };
+    Client client = Client::connect(options);
+    kill_daemon();
+    std::vector<std::thread> waiters;
+    waiters.emplace_back([&] {
+        AttachOptions attach;
+        attach.timeout = kForever;
+        EXPECT_EQ(status_of([&] { client.attach("x", attach); }), HURRAY_ERR_INTERRUPTED);
+    });
+    waiters.emplace_back([&] {
+        PublishOptions wait;
+        wait.timeout = kForever;
+        EXPECT_EQ(status_of([&] { publish(client, "x", 1, 1, wait); }), HURRAY_ERR_INTERRUPTED);
+    });
+    waiters.emplace_back([&] {
+        options.timeout = kForever;
+        EXPECT_EQ(status_of([&] { (void)Client::connect(options); }), HURRAY_ERR_INTERRUPTED);
+    });
+    interrupted = true;
+    for (std::thread& waiter : waiters) {
+        waiter.join();
+    }
+}
+
+// What many clients bring back at once was more than may be on its way, and each that was refused so had ended.
+TEST_F(Resume, OffersWaitWhileTooManyDescriptorsAreOnTheirWay) {
+    if (::geteuid() == 0) {
+        GTEST_SKIP() << "root may have any number of descriptors on their way";
+    }
+    Connected producer = connect_logged();
+    constexpr int kCapsules = 40;
+    EventLog log;
+    for (int i = 0; i < kCapsules; ++i) {
+        publish(producer.client, "many/" + std::to_string(i), 1 << 15, 1, told(log));  // a segment of its own each
+    }
+    kill_daemon();
+    rlimit before{};
+    ::getrlimit(RLIMIT_NOFILE, &before);
+    const rlimit few{512, before.rlim_max};
+    ::setrlimit(RLIMIT_NOFILE, &few);
+    std::vector<UniqueFd> ends;  // what lies unread in them is on its way
+    for (bool is_full = false; !is_full;) {
+        int pair[2];
+        ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair), 0);
+        ends.emplace_back(pair[0]);
+        ends.emplace_back(pair[1]);
+        const std::vector<int> fds(200, pair[0]);
+        for (std::size_t count = fds.size(); count != 0 && !is_full;) {
+            const auto sent = wire::send_packet(pair[0], std::as_bytes(std::span("x")), std::span(fds).first(count));
+            ASSERT_TRUE(sent);
+            if (*sent == wire::Sent::WouldBlock) {
+                break;
+            }
+            is_full = *sent == wire::Sent::TooManyInFlight;
+        }
+    }
+    daemon().start();
+    Connected observer = connect_logged();
+    std::this_thread::sleep_for(200ms);  // any moment is right
+    EXPECT_EQ(producer.log.count(HURRAY_EVENT_CONNECTION), 1U) << "away, and not back";
+    ends.clear();
+    producer.wait_back();
+    EXPECT_EQ(log.count(HURRAY_EVENT_ENDED), 0U);
+    EXPECT_EQ(observer.client.list("many/").size(), static_cast<std::size_t>(kCapsules));
+    ::setrlimit(RLIMIT_NOFILE, &before);
+}
+
+// The default of another life was that of all that clients brought back without saying more, and of the memory that they used again.
+TEST_F(Resume, AnotherDefaultOfTheNextLifeChangesNobodysAccess) {  // access is fixed at publish
+    const TemporaryDirectory directory;
+    const std::string file = directory / "hurrayd.toml";
+    std::ofstream(file) << "[access]\ndefault_mode = \"0644\"\n";
+    DaemonProcess daemon({.arguments = {"--config", file}, .environment = {}, .descriptor_limit = {}});
+    Connected producer = connect_to(daemon.socket_path());
+    EventLog log;
+    publish(producer.client, "shown", 1 << 18, 1);
+    ASSERT_EQ(producer.client.list("shown").at(0).access->mode, 0644U);
+    producer.client.withdraw(publish(producer.client, "idle", 1 << 18, 1, told(log)).capsule);
+    ASSERT_TRUE(log.wait_for(HURRAY_EVENT_ENDED));
+    daemon.end(SIGKILL);
+    std::ofstream(file) << "[access]\ndefault_mode = \"0600\"\n";
+    daemon.start();
+    producer.wait_back();
+    EXPECT_EQ(producer.client.list("shown").at(0).access->mode, 0644U);
+    publish(producer.client, "secret", 1 << 18, 1);
+    EXPECT_EQ(producer.client.list("secret").at(0).access->mode, 0600U);
+    EXPECT_THAT(producer.client.status(), testing::HasSubstr("\"blocks_reused\":0"))
+        << "whoever has mapped what was idle would see the secret";
 }
 
 TEST_F(ResumeWindow, WithdrawnWhileItIsAwayStaysWithdrawn) {

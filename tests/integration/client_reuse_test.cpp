@@ -6,6 +6,7 @@
 #include <cstring>
 #include <deque>
 #include <fstream>
+#include <future>
 #include <numeric>
 #include <optional>
 #include <random>
@@ -332,6 +333,84 @@ TEST_F(Reuse, LoopWithCallbacksAndConsumersSettlesOnAFewSegments) {
     const Json memory = memory_of(producer);
     EXPECT_LE(memory.at("segments_made"), 20) << memory;
     EXPECT_EQ(used(consumer, "descriptors"), memory.at("segments"));
+}
+
+// A callback that takes its time kept the memory of each round, until there was no more to be had.
+TEST_F(Reuse, MemoryIsUsedAgainBeforeItsProducerIsToldOfItsEnd) {
+    Client producer = connect();
+    std::promise<void> go_on;
+    const std::shared_future<void> until = go_on.get_future().share();
+    for (std::uint32_t i = 0; i < 50; ++i) {
+        PublishOptions options;
+        options.on_event = [until](const Event&) { until.wait(); };
+        publish(producer, "loop", 1 << 18, i, std::move(options));
+    }
+    const Json memory = memory_of(producer);
+    EXPECT_LE(memory.at("segments"), 4) << memory;
+    go_on.set_value();
+}
+
+// The thread that lets idle memory go was woken by the daemon's answer to a reservation alone.
+TEST_F(Reuse, MemoryThatWasAllocatedWhileTheDaemonWasAwayGoesToo) {
+    ::setenv("HURRAY_POOL_SECONDS", "1", 1);
+    Client producer = connect();
+    ::unsetenv("HURRAY_POOL_SECONDS");
+    Allocation allocation = [&] {
+        daemon_.end(SIGKILL);
+        while (status_of([&] { producer.list(); }) != HURRAY_ERR_CONNECTION_LOST) {
+            std::this_thread::yield();
+        }
+        return producer.allocate<std::uint32_t>({1 << 20});
+    }();
+    daemon_.start();
+    PublishOptions options;
+    options.timeout = kWatchdog;
+    const CapsuleInfo info = producer.publish("late", std::move(allocation), std::move(options));
+    producer.withdraw(info.capsule);
+    const auto barks = std::chrono::steady_clock::now() + kWatchdog;
+    while (memory_of(producer).at("segments") != 0 && std::chrono::steady_clock::now() < barks) {
+        std::this_thread::sleep_for(10ms);
+    }
+    EXPECT_EQ(memory_of(producer).at("segments"), 0);
+}
+
+// Its idle mappings left no room for another one, for ever.
+TEST_F(Reuse, IdleMappingsMakeRoomForOthers) {
+    if (kIsSanitized || kIsThreadSanitized) {
+        GTEST_SKIP() << "a sanitizer's own mappings are beyond any limit";
+    }
+    Client producer = connect();
+    constexpr std::uint64_t kWords = 16 << 20;  // 64 MiB
+    std::vector<std::string> names;
+    for (int i = 0; i < 6; ++i) {
+        publish(producer, names.emplace_back("large/" + std::to_string(i)), kWords, 1);
+    }
+    const pid_t child = ::fork();
+    if (child == 0) {
+        std::uint64_t pages = 0;
+        std::ifstream("/proc/self/statm") >> pages;
+        const rlimit room{(pages * 4096) + (200 << 20), RLIM_INFINITY};
+        bool good = ::setrlimit(RLIMIT_AS, &room) == 0;
+        try {
+            Client client = connect(true);  // no threads in a child
+            for (const std::string& name : names) {
+                const Tensor tensor = client.attach(name);
+                good = good && first_of(tensor) == 1;
+            }
+            // Of all at once not even idle ones would make room.
+            good = good && status_of([&] { (void)client.attach_many(names); }) == HURRAY_ERR_LIMIT;
+            const Tensor tensor = client.attach(names[0]);
+            good = good && first_of(tensor) == 1;
+        } catch (const std::exception& failure) {
+            std::fprintf(stderr, "child: %s\n", failure.what());
+            good = false;
+        }
+        ::_exit(good ? 0 : 1);
+    }
+    EXPECT_EQ(wait_for_end(child), 0);
+    while (used(producer, "leases") != 0) {
+        std::this_thread::yield();
+    }
 }
 
 // ---- What readers see

@@ -509,6 +509,68 @@ void withdraw_all(Client& client) {
     wait_back(client);
 }
 
+/// Publishes tensors that linger, together, without a library that would say anything again. Their versions; none: the daemon died.
+std::vector<std::uint64_t> publish_group(RawPeer& producer, const std::vector<std::string>& names) {
+    try {
+        producer.call<wire::GroupReply>(wire::Group{1, wire::Group::Action::Begin});
+        for (const std::string& name : names) {
+            TestTensor tensor = make_tensor(name);
+            tensor.publish.group = 1;
+            tensor.publish.linger_ms = 0;
+            producer.publish(tensor);
+        }
+        const std::uint64_t commit = producer.send(wire::Group{1, wire::Group::Action::Commit});
+        for (;;) {
+            Incoming next = producer.receive();
+            if (next.packet.request_id == commit) {
+                return std::get<wire::GroupReply>(next.packet.message).versions;
+            }
+        }
+    } catch (const std::runtime_error&) {  // the connection's end
+        return {};
+    }
+}
+
+TEST_F(StoreLife, AGroupIsThereAsAWholeOrNotAtAllWhereverTheDaemonDies) {  // all_of_a_group
+    std::vector<std::string> names;
+    for (int i = 0; i < 30; ++i) {
+        names.push_back("model/" + std::to_string(i));
+    }
+    std::set<bool> found;
+    bool is_through = false;
+    for (std::size_t at = 1; !is_through; at += 7) {  // of 120 messages; it is killed there or a little later
+        SCOPED_TRACE(at);
+        RawPeer first = RawPeer::greeted(manager.socket_path());
+        const auto old = publish_group(first, names);
+        ASSERT_THAT(old, SizeIs(names.size()));
+        RawPeer second = RawPeer::greeted(manager.socket_path());
+        const std::size_t deaths = manager.deaths();
+        manager.kill_at(at);
+        const auto answered = publish_group(second, names);
+        is_through = manager.deaths() == deaths;
+        if (is_through) {
+            manager.kill_at(0);
+            manager.restart();
+        }
+        Client consumer = connect();
+        std::size_t of_old = 0;
+        std::size_t of_new = 0;
+        for (const CapsuleInfo& info : consumer.list("model/")) {
+            if (info.retired) {
+                continue;  // others might still claim it
+            }
+            EXPECT_EQ(consumer.attach(info.name).info().version, info.version);
+            ++(info.version <= old.back() ? of_old : of_new);
+        }
+        EXPECT_EQ(std::max(of_old, of_new), names.size());
+        EXPECT_EQ(std::min(of_old, of_new), 0U);
+        EXPECT_TRUE(answered.empty() || of_old == 0) << "it was said to be there";
+        EXPECT_THAT(stored(), SizeIs(2 * names.size()));
+        found.insert(of_old == 0);
+    }
+    EXPECT_THAT(found, SizeIs(2));
+}
+
 /// A program that publishes, replaces, takes and withdraws; whatever it was told is true whenever the daemon dies.
 TEST_F(StoreLife, KilledAtAnyMessageAboutTheStoreItKeepsItsWord) {
     constexpr std::size_t kMessages = 26;  // what a round sends, and what a start does

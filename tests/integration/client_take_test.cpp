@@ -241,6 +241,36 @@ TEST_F(ClientConfirm, OneThatTheNextDaemonRefusesLetsTheTakeGoOn) {  // confirm_
     EXPECT_GT(attached[1].lease, 1U);
 }
 
+// The daemon ends its window with the last ResumeDone, if all names are back: a confirm that came after it was refused, and its job lost.
+TEST_F(ClientConfirm, IsRepeatedBeforeTheDaemonIsToldThatAllIsSaid) {  // confirm_repeated
+    PuppetDaemon daemon([died = false](const wire::Request& request) mutable -> PuppetDaemon::Answers {
+        if (std::holds_alternative<wire::Attach>(request.message)) {
+            return {PuppetDaemon::grant()};
+        }
+        if (std::holds_alternative<wire::Confirm>(request.message) && !std::exchange(died, true)) {
+            return {};
+        }
+        return {wire::Done{}};
+    });
+    {
+        ConnectOptions options;
+        options.address = daemon.path();
+        Client client = Client::connect(std::move(options));
+        EXPECT_EQ(client.take("jobs").state(), HURRAY_OK);
+    }
+    daemon.join();
+    std::vector<std::string> said;
+    for (const wire::Request& request : daemon.requests) {
+        if (const auto* claims = std::get_if<wire::Claims>(&request.message)) {
+            EXPECT_EQ(claims->claims.at(0).state, State::Confirmed);
+            said.emplace_back("Claims");
+        } else if (std::holds_alternative<wire::ResumeDone>(request.message)) {
+            said.emplace_back("ResumeDone");
+        }
+    }
+    EXPECT_EQ(said, (std::vector<std::string>{"Claims", "ResumeDone"}));
+}
+
 TEST_F(ClientConfirm, WhatIsConfirmedIsHeldOverTheNextDeath) {  // take_returns_late, held_claimed
     std::atomic<bool> dies{false};
     PuppetDaemon daemon([&](const wire::Request& request) -> PuppetDaemon::Answers {

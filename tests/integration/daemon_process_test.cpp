@@ -17,6 +17,7 @@
 
 #include <gtest/gtest.h>
 
+#include "proto/wire/codec.hpp"
 #include "tests/support/child.hpp"
 #include "tests/support/daemon_process.hpp"
 #include "tests/support/raw_peer.hpp"
@@ -276,9 +277,7 @@ TEST(DaemonClients, OneThatConnectsWhileAnotherDiesIsNotTakenForTheDeadOne) {
     DaemonProcess daemon;
     for (int round = 0; round < 100; ++round) {  // some of them meet it
         LeavingClient leaving(daemon.socket_path());
-        ::kill(daemon.pid(), SIGSTOP);
-        int status = 0;
-        ASSERT_EQ(::waitpid(daemon.pid(), &status, WUNTRACED), daemon.pid());
+        daemon.freeze();
         leaving.close();
         RawPeer coming(daemon.socket_path());
         const auto hello = coming.send_hello();
@@ -288,6 +287,48 @@ TEST(DaemonClients, OneThatConnectsWhileAnotherDiesIsNotTakenForTheDeadOne) {
         coming.call<wire::StatusReply>(wire::StatusRequest{});
     }
     EXPECT_EQ(daemon.log().find("process died"), std::string::npos) << daemon.log();
+}
+
+void make_roomy(const RawPeer& peer) {
+    const int most = 1 << 20;  // the kernel makes less of it
+    ::setsockopt(peer.socket(), SOL_SOCKET, SO_SNDBUF, &most, sizeof most);
+}
+
+/// Sends the same request until no more fits into the socket. Returns how many did.
+std::size_t fill(const RawPeer& peer) {
+    make_roomy(peer);
+    const std::string request = wire::encoded(wire::Request{1, {}, wire::Unwatch{5}});
+    std::size_t sent = 0;
+    while (::send(peer.socket(), request.data(), request.size(), MSG_DONTWAIT | MSG_NOSIGNAL) > 0) {
+        ++sent;
+    }
+    return sent;
+}
+
+TEST(DaemonClients, WhatADeadOneSaidLastCountsThoughPacketsAreReadOneByOne) {              // read_to_end
+    DaemonProcess daemon({.arguments = {}, .environment = {}, .descriptor_limit = 1024});  // so few
+    RawPeer producer = RawPeer::greeted(daemon.socket_path());
+    producer.publish(make_tensor("t"));
+    RawPeer measured = RawPeer::greeted(daemon.socket_path());
+    daemon.freeze();
+    const std::size_t fits = fill(measured);
+    measured.close();
+    ::kill(daemon.pid(), SIGCONT);
+
+    Child dying([&] {
+        RawPeer consumer = RawPeer::greeted(daemon.socket_path());
+        consumer.attach(1, "t");
+        make_roomy(consumer);
+        daemon.freeze();
+        for (std::size_t i = 1; i < fits; ++i) {
+            consumer.send(wire::Unwatch{5});
+        }
+        consumer.send(wire::Release{{1}});
+    });
+    dying.kill();
+    ::kill(daemon.pid(), SIGCONT);
+    EXPECT_EQ(producer.next<wire::LeaseEvent>().what, wire::LeaseEvent::What::Opened);
+    EXPECT_EQ(producer.next<wire::LeaseEvent>().what, wire::LeaseEvent::What::Released);
 }
 
 }  // namespace

@@ -40,13 +40,7 @@ class HostileDescriptors : public HostilePeer {
     };
     /// Does `send` and gives up our descriptor of `stuck` before the daemon looks, so that the daemon's is the last.
     static void send_last(const DaemonProcess& to, LingeringSocket& stuck, const std::function<void()>& send) {
-        ::kill(to.pid(), SIGSTOP);
-        std::string state;
-        while (state != "T") {
-            std::ifstream stat("/proc/" + std::to_string(to.pid()) + "/stat");
-            std::string ignored;
-            stat >> ignored >> ignored >> state;
-        }
+        to.freeze();
         send();
         stuck.close();
         ::kill(to.pid(), SIGCONT);

@@ -36,7 +36,7 @@ def test_copy_has_the_access_that_it_is_published_with(client, other):
 
 def test_array_keeps_the_access_that_it_was_allocated_for(client):
     array = client.allocate(4, "int32", access=0o640)
-    with pytest.raises(hurray.InvalidArgumentError, match="was allocated for the publisher's group and mode 0640"):
+    with pytest.raises(hurray.InvalidArgumentError, match=r"was allocated for group \d+ and mode 0640"):
         client.publish("n", array, access=0o600)
     client.publish("n", array, access=0o640)
 
@@ -44,11 +44,11 @@ def test_array_keeps_the_access_that_it_was_allocated_for(client):
 @pytest.mark.parametrize(
     ("access", "words"),
     [
-        (0o700, "mode 0o700"),
-        (0o1600, "mode 0o1600"),
-        (-1, "mode -"),
-        ((0o640, -1), "group -1"),
-        ((0o640, 0xFFFFFFFF), "group 4294967295"),
+        (0o700, "mode of access is 0o700"),
+        (0o1600, "mode of access is 0o1600"),
+        (-1, "mode of access is -1"),
+        ((0o640, -1), "group of access is -1"),
+        ((0o640, 0xFFFFFFFF), "group of access is 4294967295"),
         ((0o640, "no such group"), "no group named 'no such group'"),
     ],
 )

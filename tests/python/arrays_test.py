@@ -158,9 +158,9 @@ def test_allocate_takes_a_shape_as_numpy_does(client):
     assert client.allocate([2, np.uint8(3)], np.int16).shape == (2, 3)
     assert client.allocate(4, np.dtype("<i4")).tolist() == [0, 0, 0, 0]
     for shape in (-1, (2, -3)):
-        with pytest.raises(ValueError, match="negative"):
+        with pytest.raises(ValueError, match="a size is -[13]: it must be from 0"):
             client.allocate(shape, "int16")
-    for shape in (2**63, (2**40, 2**40)):
+    for shape in (2**62, (2**40, 2**40)):
         with pytest.raises(ValueError, match="no machine"):
             client.allocate(shape, "int16")
 

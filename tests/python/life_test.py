@@ -1,4 +1,4 @@
-"""Callbacks, collectors, threads, fork, and the interpreter's end."""
+"""Callbacks, collectors, threads, fork."""
 
 import gc
 import os
@@ -227,70 +227,3 @@ def test_a_forked_child_reads_on_and_may_connect_anew(run):
         """
     )
     assert out.splitlines() == ["forked", "499500 499500", "1 499500"]
-
-
-# ---- The end --------------------------------------------------------------------------------------------------------
-
-OPEN = """
-        published = client.allocate(1000, "int64")
-        client.publish("end", published, on_release=lambda event: None, on_open=lambda event: None)
-        tensor = client.attach("end")
-        array, view, capsule = np.asarray(tensor), memoryview(tensor), tensor.__dlpack__()
-        watch = client.watch("end")
-        client.watch("", lambda event: time.sleep(0.001))
-        unpublished = client.allocate(1000, "int64")
-        second = hurray.connect()
-        second.publish("second", np.zeros(3), copy=True)
-"""
-
-
-@pytest.mark.parametrize(
-    "end",
-    ["", "sys.exit(0)", "client.close()", "del client; gc.collect()", "del tensor", "second.close(); client.close()"],
-)
-def test_the_interpreter_ends_well_with_everything_open(run, end):
-    assert run(OPEN + f"        {end}\n") == ""
-
-
-def test_the_interpreter_ends_well_while_daemon_threads_wait(run):
-    assert (
-        run(
-            """
-            for wait in (
-                lambda: client.attach("never", timeout=None),
-                lambda: list(client.watch("never")),
-                client.hold,
-            ):
-                def call(wait=wait):
-                    try:
-                        wait()
-                    except hurray.ClosedError:
-                        pass
-                threading.Thread(target=call, daemon=True).start()
-            time.sleep(0.2)
-            """
-        )
-        == ""
-    )
-
-
-def test_the_interpreter_ends_well_while_events_pour_in(run):
-    assert (
-        run(
-            """
-            seen = threading.Event()
-            client.watch("", lambda event: seen.set())
-            def pour():
-                with hurray.connect() as mine:
-                    while True:
-                        try:
-                            mine.publish("pour", np.zeros(1), copy=True)
-                        except hurray.ClosedError:
-                            return
-            threading.Thread(target=pour, daemon=True).start()
-            seen.wait(60)
-            time.sleep(0.1)
-            """
-        )
-        == ""
-    )

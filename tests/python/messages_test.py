@@ -49,8 +49,8 @@ def test_versions_are_numbers_and_any_is_newer_than_0(client):
     client.publish("numbered", np.zeros(1), copy=True)
     assert client.attach("numbered", newer_than=0).shape == (1,)
     assert client.attach("numbered", newer_than=np.int64(1)).shape == (1,)
-    assert "newer_than is -1, but versions are numbers from 0" in refusal_of(lambda: client.attach("x", newer_than=-1))
-    assert "version is 0, but versions are numbers from 1" in refusal_of(lambda: client.attach("x", version=0))
+    assert "newer_than is -1: it must be from 0 to 2**64 - 1" in refusal_of(lambda: client.attach("x", newer_than=-1))
+    assert "version is 0: it must be from 1 to 2**64 - 1" in refusal_of(lambda: client.attach("x", version=0))
     assert "version 5 and newer_than 6 are both given" in refusal_of(lambda: client.attach("x", version=5, newer_than=6))
     with pytest.raises(TypeError, match="newer_than must be an int, not str"):
         client.attach("x", newer_than="1")

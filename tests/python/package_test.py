@@ -94,18 +94,20 @@ def test_exceptions_are_what_python_programs_expect():
 
 
 def test_every_status_of_the_header_has_its_exception():
-    from hurray import _errors, _hurray
+    from hurray import _hurray
 
     for status in [*range(-11, 0), *range(-50, -31)]:
         assert _hurray.status_string(status).startswith("HURRAY_ERR_")
-        error = _errors.from_status(status, "what went wrong")
+        error = _hurray.make_error(status, "what went wrong")
         assert isinstance(error, hurray.Error) and str(error) == "what went wrong" and error.status == status
         again = pickle.loads(pickle.dumps(error))
         assert (type(again), str(again), again.status) == (type(error), str(error), status)
+        made = type(error)("what went wrong", status)
+        assert (vars(made), made.args) == (vars(error), error.args)
     for name, number in {"NotFoundError": -32, "TimeoutError": -34, "LimitError": -38, "ClosedError": -46}.items():
-        assert type(_errors.from_status(number, "")) is getattr(hurray, name)
+        assert type(_hurray.make_error(number, "")) is getattr(hurray, name)
     for status in (-36, -37, -38):
-        assert type(_errors.from_status(status, "")) is hurray.LimitError
+        assert type(_hurray.make_error(status, "")) is hurray.LimitError
 
 
 def test_handles_are_made_by_the_package_only(client):

@@ -94,7 +94,7 @@ def test_retained_versions_stay_attachable(client):
 
 
 def test_retain_has_its_limits(client):
-    with pytest.raises(hurray.InvalidArgumentError, match="retain is 0: at least 1"):
+    with pytest.raises(hurray.InvalidArgumentError, match="retain is 0: it must be 1 or more"):
         put(client, "model", 1, retain=0)
     with pytest.raises(hurray.LimitError, match="at most 4096"):
         put(client, "model", 1, retain=4097)

@@ -220,6 +220,64 @@ def test_close_wakes_those_who_wait(other):
     assert np.asarray(tensor)[0] == 0
 
 
+class After:
+    """The client's C++ half, but that something happens when `call` has returned and the Python half does not know yet."""
+
+    def __init__(self, client, call, then):
+        self._core, self._call, self._then = client._core, call, then
+        client._core = self
+
+    def __getattr__(self, name):
+        found = getattr(self._core, name)
+        if name != self._call:
+            return found
+
+        def call(*args, **keywords):
+            result = found(*args, **keywords)
+            self._then()
+            return result
+
+        return call
+
+
+def test_a_client_that_is_closed_just_when_something_is_published_wakes_who_waits_for_its_end(other):
+    client = hurray.connect()
+    held = []
+
+    def close():
+        held.append(other.attach("closed"))  # or it would end, and this be told
+        client.close()
+
+    After(client, "publish_copy", close)
+    publication = client.publish("closed", np.zeros(1), copy=True)
+    with pytest.raises(hurray.ClosedError):
+        publication.wait_ended(60)
+
+
+def test_a_client_that_is_closed_just_when_a_watch_begins_ends_it():
+    client = hurray.connect()
+    After(client, "watch", client.close)
+    watch = client.watch("never")
+    with pytest.raises(hurray.ClosedError):
+        while True:
+            watch.get(60)
+    assert list(watch) == []
+
+
+def test_a_daemon_that_goes_just_when_a_watch_begins_ends_it(own_daemon):
+    with hurray.connect(own_daemon.socket, timeout=60, reconnect=0) as client:
+
+        def end():
+            own_daemon.kill()
+            assert client._gone.wait(60)
+
+        After(client, "watch", end)
+        watch = client.watch("never")
+        with pytest.raises(hurray.ConnectionLostError):
+            while True:
+                watch.get(60)
+
+
 def test_a_closed_client_says_so(client):
     with hurray.connect() as mine:
         array = mine.allocate(3, "int8")

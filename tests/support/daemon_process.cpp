@@ -186,6 +186,15 @@ int DaemonProcess::end(int signal) {
     return wait_end();
 }
 
+void DaemonProcess::freeze() const {
+    ::kill(pid_, SIGSTOP);
+    for (std::string state; state != "T";) {
+        std::ifstream stat("/proc/" + std::to_string(pid_) + "/stat");
+        std::string ignored;
+        stat >> ignored >> ignored >> state;
+    }
+}
+
 int DaemonProcess::wait_end() {
     const int status = wait_for_end(pid_);
     pid_ = -1;

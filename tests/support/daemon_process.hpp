@@ -49,6 +49,8 @@ class DaemonProcess {
 
     /// Sends `signal` and waits for the end; the status as waitpid gives it.
     int end(int signal);
+    /// SIGSTOP: it stands still when this returns, until SIGCONT.
+    void freeze() const;
     /// Waits until it ends by itself; the status as waitpid gives it.
     int wait_end();
     /// Starts it again, on the same socket; with another environment, should one be given.

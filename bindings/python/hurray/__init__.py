@@ -16,8 +16,16 @@ A consumer, in another program:
         with client.attach("camera/front", timeout=5) as tensor:
             frame = numpy.asarray(tensor)                   # read-only, no copy; so does torch.from_dlpack(tensor)
 
+One that goes on, with what is newer than what it has seen:
+
+    last = 0
+    while True:
+        with client.attach("camera/front", newer_than=last, timeout=None) as tensor:
+            look(tensor)
+            last = tensor.version
+
 A view keeps its tensor's memory: the producer is told that a consumer is done when the tensor is closed or collected and
-the last view of it is gone.
+the last view of it is gone. So look at tensors in functions, whose views end when they return; a variable keeps one until the next round.
 """
 
 from ._access import Access
@@ -38,7 +46,7 @@ from ._errors import (
     TimeoutError,
     UnsupportedError,
 )
-from ._hurray import Tensor
+from ._tensor import Tensor
 
 __version__ = "0.1.0"
 

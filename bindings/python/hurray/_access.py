@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import grp
-import operator
 from typing import NamedTuple
 
+from . import _arguments
 from ._errors import InvalidArgumentError
 
 _OWN_GROUP = 0xFFFFFFFF  # HURRAY_GID_OWN
@@ -26,6 +26,8 @@ def access_numbers(access) -> tuple[int, int] | None:
     """A group and a mode as numbers, of what a caller means."""
     if access is None:
         return None
+    if isinstance(access, tuple) and len(access) != 2:
+        raise InvalidArgumentError(f"access is {access}: it must be an Access, a mode, or both a mode and a group")
     mode, group = access if isinstance(access, tuple) else (access, None)
     if group is None:
         gid = _OWN_GROUP
@@ -35,10 +37,8 @@ def access_numbers(access) -> tuple[int, int] | None:
         except KeyError:
             raise InvalidArgumentError(f"there is no group named {group!r}") from None
     else:
-        gid = operator.index(group)
-        if not 0 <= gid < _OWN_GROUP:
-            raise InvalidArgumentError(f"group {gid}: groups have numbers from 0 to {_OWN_GROUP - 1}")
-    mode = operator.index(mode)
+        gid = _arguments.integer("the group of access", group, 0, _OWN_GROUP - 1)
+    mode = _arguments.integer("the mode of access", mode)
     if mode != mode & 0o666:
-        raise InvalidArgumentError(f"mode {mode:#o}: reading and writing can be granted, 0 to 0o666")
+        raise InvalidArgumentError(f"the mode of access is {mode:#o}: reading and writing can be granted, 0 to 0o666")
     return gid, mode

@@ -1,4 +1,4 @@
-"""Between NumPy and tensors: element types, views, and finding the allocation behind an array."""
+"""Between NumPy and tensors: element types, and finding the allocation behind an array."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ _ML = {
     for name, attribute in _ML_NAMES.items()
     if hasattr(ml_dtypes, attribute)
 }
-_DTYPES = {**_NUMPY, **_ML}
-_ELEMENT_TYPES = {dtype: name for name, dtype in _DTYPES.items()}
-_PACKED = {"bool", "int4", "uint4", "int2", "uint2", "float4_e2m1", "float6_e2m3", "float6_e3m2"}
+DTYPES = {**_NUMPY, **_ML}
+_ELEMENT_TYPES = {dtype: name for name, dtype in DTYPES.items()}
+PACKED = {"bool", "int4", "uint4", "int2", "uint2", "float4_e2m1", "float6_e2m3", "float6_e3m2"}
 
 
 # ---- Element types --------------------------------------------------------------------------------------------------
@@ -50,7 +50,7 @@ def to_dtype(dtype) -> np.dtype:
             return _ML[dtype]
         if dtype in _ML_NAMES:
             raise UnsupportedError(f"{dtype} needs the package ml_dtypes, {_why_not(dtype)}")
-        if dtype in _PACKED and dtype != "bool":
+        if dtype in PACKED and dtype != "bool":
             raise UnsupportedError(f"{dtype} is packed and NumPy has nothing like it: allocate bytes, as uint8")
     return np.dtype(dtype)
 
@@ -69,55 +69,21 @@ def element_type_of(dtype: np.dtype) -> int:
             "NumPy's bool takes a byte an element, Hurray's a bit: use uint8, array.view('uint8'), "
             "and .view('bool') at the other end"
         )
-    raise UnsupportedError(f"Hurray has no element type for NumPy's dtype {dtype}: there are {', '.join(_DTYPES)}")
+    raise UnsupportedError(f"Hurray has no element type for NumPy's dtype {dtype}: there are {', '.join(DTYPES)}")
 
 
-def tensor_dtype(element_type: str):
-    """The dtype for a tensor's elements; a str that says why, where there is none."""
-    if element_type in _PACKED:
-        return f"{element_type} (packed)"
-    return _DTYPES.get(element_type, element_type)
+def way_without(element_type: str) -> str:
+    """What to do about an element type that NumPy does not have."""
+    way = "the raw bytes are in `buffers`"
+    if element_type in _ML_NAMES:
+        return f"the package ml_dtypes brings it, {_why_not(element_type)}; {way}"
+    return way
 
 
 def _why_not(element_type: str) -> str:
     if ml_dtypes is None:
         return "which is not installed"
     return f"version {ml_dtypes.__version__} of which does not have it"
-
-
-# ---- Views of a tensor ----------------------------------------------------------------------------------------------
-
-
-def tensor_array(tensor, dtype=None, copy=None) -> np.ndarray:
-    """Tensor.__array__."""
-    view = tensor._view(0) if tensor._buffer_count else None
-    if tensor._problem:
-        raise BufferError(tensor._problem)
-    found = _DTYPES.get(tensor.element_type)
-    if found is None:
-        way = "the raw bytes are in `buffers`"
-        if tensor.element_type in _ML_NAMES:
-            way = f"the package ml_dtypes brings it, {_why_not(tensor.element_type)}; {way}"
-        raise BufferError(f"NumPy has no {tensor.element_type}: {way}")
-    array = np.ndarray(tensor.shape, found, buffer=view, offset=tensor._byte_offset, strides=tensor.strides)
-    if dtype is not None and np.dtype(dtype) != found:
-        if copy is False:
-            raise ValueError(f"a view of {found} as {np.dtype(dtype)} needs a copy")
-        return array.astype(dtype)
-    return array.copy() if copy else array
-
-
-def tensor_buffers(tensor) -> tuple[np.ndarray, ...]:
-    """Tensor.buffers."""
-    views = [tensor._view(index) for index in range(tensor._buffer_count)]
-    return tuple(np.ndarray((memoryview(view).nbytes,), np.uint8, buffer=view) for view in views)
-
-
-def tensor_repr(tensor) -> str:
-    closed = ", closed" if tensor.closed else ""
-    return (
-        f"<hurray.Tensor {tensor.name!r} version {tensor.version}: {tensor.element_type}{list(tensor.shape)}{closed}>"
-    )
 
 
 # ---- Arrays of an allocation ----------------------------------------------------------------------------------------

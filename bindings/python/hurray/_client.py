@@ -6,16 +6,16 @@ import atexit
 import contextlib
 import json
 import math
-import operator
 import os
 import queue
 import threading
 import weakref
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 
-from . import _arrays, _hurray
+from . import _arguments, _arrays, _hurray
 from ._access import Access, access_numbers
 from ._errors import (
     ClosedError,
@@ -24,10 +24,8 @@ from ._errors import (
     InvalidArgumentError,
     NotFoundError,
     TimeoutError,
-    from_status,
 )
 
-_FOR_EVER_MS = -1
 _BETWEEN_LOOKS_S = 0.2  # where two events are waited for, of which Python can wait for one
 _REUSABLE = 1  # HURRAY_EVENT_FLAG_REUSABLE
 _KINDS = {  # HURRAY_EVENT_*
@@ -102,10 +100,16 @@ def connect(address=None, *, timeout=0.0, name=None, reconnect=None, on_connecti
 
 def hold(stop=None) -> None:
     """Block until Ctrl-C, or until `stop` (a threading.Event) is set: a publication ends with its program."""
+    _check_stop(stop)
     try:
         (stop or threading.Event()).wait()
     except KeyboardInterrupt:
         pass
+
+
+def _check_stop(stop) -> None:
+    if stop is not None and not (hasattr(stop, "wait") and hasattr(stop, "is_set")):
+        raise TypeError(f"stop must be a threading.Event, or None, not {type(stop).__name__}")
 
 
 class Publication:
@@ -168,9 +172,9 @@ class _PublicationState:
     with publications is not kept alive by them."""
 
     def __init__(self, on_release, on_open, on_take=None):
-        self.on_release = on_release
-        self.on_open = on_open
-        self.on_take = on_take
+        self.on_release = _arguments.callback("on_release", on_release)
+        self.on_open = _arguments.callback("on_open", on_open)
+        self.on_take = _arguments.callback("on_take", on_take)
         self.taken = False
         self.ended = False
         self.reusable = False
@@ -274,6 +278,8 @@ class Watch:
         self._number = number[0]
         with client._lock:
             client._watches.add(self)
+            if client._gone.is_set():  # it was told to those who were there
+                self._wake()
 
     def _queueing(self, number):
         # Refers to the watch weakly: one that was dropped without close() ends itself at the next event.
@@ -304,7 +310,7 @@ class Watch:
         """The next event, after waiting up to `timeout` seconds. TimeoutError; ClosedError once it is closed."""
         if self._events is None:
             raise InvalidArgumentError("a watch with a callback is no iterator")
-        seconds = _seconds(timeout)
+        seconds = _arguments.seconds("timeout", timeout)
         try:
             item = self._events.get(seconds != 0, seconds)
         except queue.Empty:
@@ -357,12 +363,13 @@ class Client:
                 on_connection(state)
 
         if address is not None:
-            address = _text("address", os.fspath(address))
+            address = _arguments.path("address", address)
             if not address:
                 raise InvalidArgumentError("address is empty: give the path of the daemon's socket, or None to look for it")
-        name = None if name is None else _text("name", name)
-        reconnect_ms = _milliseconds(reconnect)
-        self._core = _hurray.Client(address, name, _milliseconds(timeout), reconnect_ms, on_change)
+        name = None if name is None else _arguments.text("name", name)
+        reconnect_ms = _arguments.milliseconds("reconnect", reconnect)
+        _arguments.callback("on_connection", on_connection)
+        self._core = _hurray.Client(address, name, _arguments.milliseconds("timeout", timeout), reconnect_ms, on_change)
 
     # -- Producing ----------------------------------------------------------------------------------------------------
 
@@ -386,11 +393,11 @@ class Client:
         """
         dtype = _arrays.to_dtype(dtype)
         _arrays.element_type_of(dtype)
-        shape = _shape(shape)
+        shape = _arguments.shape(shape)
         byte_size = math.prod(shape) * dtype.itemsize
         if byte_size >= 2**63:
             raise InvalidArgumentError(f"shape {shape} of {dtype} takes {byte_size} bytes, which no machine has")
-        core = self._core.allocate(byte_size, zeroed, access_numbers(access), immutable)
+        core = self._core.allocate(byte_size, bool(zeroed), access_numbers(access), bool(immutable))
         return _arrays.new_array(core, shape, dtype)
 
     def group(self) -> Group:
@@ -449,11 +456,11 @@ class Client:
         when one has taken it, on a thread of the client's; exceptions in them go to sys.unraisablehook.
         """
         state = _PublicationState(on_release, on_open, on_take)
-        name = None if name is None else _text("name", name)
+        name = None if name is None else _arguments.text("name", name)
         array, dense, allocation = _laid_out(array, copy)
         terms = self._terms(state, group, access, retain, once, linger, timeout)
         if allocation is None:
-            published = self._core.publish_copy(name, dense, _arrays.address_of(array), array.nbytes, terms, immutable)
+            published = self._core.publish_copy(name, dense, _arrays.address_of(array), array.nbytes, terms, bool(immutable))
         elif immutable:
             raise InvalidArgumentError("immutable=True is for copy=True; else say it to client.allocate()")
         else:
@@ -496,19 +503,21 @@ class Client:
 
         Nobody may write to it before the publication has ended and is `reusable`.
         """
-        name = None if name is None else _text("name", name)
+        name = None if name is None else _arguments.text("name", name)
         if (descriptor is None) == (shape is None) or (shape is None) != (dtype is None):
             raise InvalidArgumentError("say shape and dtype, or descriptor, for what lies in the memory")
         if descriptor is None:
             dtype = _arrays.to_dtype(dtype)
-            descriptor = _hurray.encode_dense(_arrays.row_major(_shape(shape), dtype))
-        fds = [_fileno(fd) for fd in (fds if isinstance(fds, (list, tuple)) else [fds])]
+            descriptor = _hurray.encode_dense(_arrays.row_major(_arguments.shape(shape), dtype))
+        else:
+            descriptor = _arguments.bytes_like("descriptor", descriptor)
+        fds = _arguments.file_descriptors(fds)
         state = _PublicationState(on_release, on_open, on_take)
         published = self._core.publish_fds(
             name,
-            bytes(descriptor),
+            descriptor,
             fds,
-            None if placements is None else [(int(segment), int(offset)) for segment, offset in placements],
+            _arguments.placements(placements),
             self._terms(state, group, access, retain, once, linger, timeout),
         )
         return self._published(name, None, None, state, published, group)
@@ -521,6 +530,8 @@ class Client:
         of this client's they are there once that is committed; abort it if this raises. Arrays of `allocate` may have been
         taken by a call that raises: they stay readable, and can be published with `copy=True`.
         """
+        if not isinstance(arrays, Mapping):
+            raise TypeError(f"arrays must be a mapping of names to arrays, not {type(arrays).__name__}")
         if group is None:
             with self.group() as group:
                 return self.publish_many(
@@ -533,7 +544,7 @@ class Client:
             array, dense, allocation = _laid_out(array, copy)
             address = _arrays.address_of(array) if allocation is None else 0
             batch.append((name, array, allocation, state))
-            items.append(_hurray.ToPublish(_text("name", name), dense, allocation, address, array.nbytes, state.on_event))
+            items.append(_hurray.ToPublish(_arguments.text("name", name), dense, allocation, address, array.nbytes, state.on_event))
         with _showing_what_is_sealed([(array, allocation) for _, array, allocation, _ in batch]):
             published = self._core.publish_many(
                 items, (on_open is not None, on_release is not None), number, access_numbers(access)
@@ -544,31 +555,34 @@ class Client:
         }
 
     def _terms(self, state, group, access, retain, once, linger, timeout) -> _hurray.PublishTerms:
-        retain = operator.index(retain)
-        if retain < 1:
-            raise InvalidArgumentError(f"retain is {retain}: at least 1 version stays attachable, this one")
         wanted = (state.on_open is not None, state.on_release is not None or bool(once))
         return _hurray.PublishTerms(
             state.on_event,
             wanted,
             self._number_of(group),
             access_numbers(access),
-            min(retain, 2**64 - 1),
+            min(_arguments.integer("retain", retain, 1), 2**64 - 1),  # the library says at how many it ends
             bool(once),
-            _linger_ms(linger),
-            _milliseconds(timeout),
+            _arguments.linger_ms(linger),
+            _arguments.milliseconds("timeout", timeout),
         )
 
     def _number_of(self, group) -> int:
-        if group is not None and group._client is not self:
+        if group is None:
+            return 0
+        if not isinstance(group, Group):
+            raise TypeError(f"group must be a Group, not {type(group).__name__}")
+        if group._client is not self:
             raise InvalidArgumentError("the group is another client's")
-        return 0 if group is None else group._use()
+        return group._use()
 
     def _published(self, name, array, allocation, state, published, group) -> Publication:
         if allocation is not None:
             _arrays.make_read_only(array, allocation)
         with self._lock:
             self._publications.add(state)
+            if self._gone.is_set():  # it was told to those who were there
+                state.done.set()
         publication = Publication(self, name, state, *published)
         if group is not None:
             group._publications.append(publication)
@@ -581,7 +595,7 @@ class Client:
         """
         capsule = getattr(what, "capsule", None)
         if capsule is None:
-            name = _text("name", what)
+            name = _arguments.text("name", what)
             found = [entry for entry in self.list(name) if entry.name == name and not entry.retired]
             if not found:
                 raise NotFoundError(f"there is no capsule named {name!r}")
@@ -605,13 +619,13 @@ class Client:
         UnsupportedError, at once or when that version comes.
         """
         capsule = getattr(what, "capsule", None)
-        name = _text("name", what) if capsule is None else None
-        milliseconds = _milliseconds(timeout)
+        name = _arguments.text("name", what) if capsule is None else None
+        milliseconds = _arguments.milliseconds("timeout", timeout)
         return self._core.attach(
             name,
             capsule,
-            _version("version", version, 1),
-            _version("newer_than", newer_than, 0),
+            _arguments.version("version", version, 1),
+            _arguments.version("newer_than", newer_than, 0),
             milliseconds,
             bool(immutable_only),
             bool(allow_unsealed),
@@ -625,11 +639,13 @@ class Client:
         `what` are names, Capsules and Publications, each as for `attach`; the tensors come in that order. `timeout` is for
         all of them together; `immutable_only` and `allow_unsealed` are for each, as for `attach`. What is raised names the first that could not be had; none is held then.
         """
+        if isinstance(what, str) or not hasattr(what, "__iter__"):
+            raise TypeError(f"what must be several, as [{what!r}] is")
         wanted = []
         for one in what:
             capsule = getattr(one, "capsule", None)
-            wanted.append((_text("name", one) if capsule is None else None, capsule))
-        return self._core.attach_many(wanted, _milliseconds(timeout), bool(immutable_only), bool(allow_unsealed))
+            wanted.append((_arguments.text("name", one) if capsule is None else None, capsule))
+        return self._core.attach_many(wanted, _arguments.milliseconds("timeout", timeout), bool(immutable_only), bool(allow_unsealed))
 
     def take(self, what, *, timeout=0.0) -> _hurray.Tensor:
         """Take what was published `once`: the oldest under a name, for this client alone.
@@ -638,12 +654,14 @@ class Client:
                 with client.take("jobs", timeout=None) as job:
                     work(job)
 
+        The producer is told that it is done when the tensor is closed and the last view of it is gone: let none outlive `work`.
+
         `what` and `timeout` are as for `attach`; a Capsule or Publication is taken itself, whatever is queued before it. If
         this program dies before the call returns, the next taker gets it; from then on it is this program's alone.
         """
         capsule = getattr(what, "capsule", None)
-        name = _text("name", what) if capsule is None else None
-        return self._core.take(name, capsule, _milliseconds(timeout))
+        name = _arguments.text("name", what) if capsule is None else None
+        return self._core.take(name, capsule, _arguments.milliseconds("timeout", timeout))
 
     # -- Looking around -----------------------------------------------------------------------------------------------
 
@@ -651,7 +669,7 @@ class Client:
         """The capsules that this user may read. `pattern`: a name, a prefix that ends in "/", or "" for all."""
         return [
             Capsule(*entry, Access(*access), *kinds, expires_ms / 1000 if expires_ms else None)
-            for *entry, access, (kinds, expires_ms) in self._core.list(_text("pattern", pattern))
+            for *entry, access, (kinds, expires_ms) in self._core.list(_arguments.text("pattern", pattern))
         ]
 
     def watch(self, pattern="", callback=None) -> Watch:
@@ -663,7 +681,7 @@ class Client:
         It goes on when the daemon is restarted: what is new is told at once; what is gone, and then one "gap", when the daemon's resume
         window ends, since until then it may come back.
         """
-        return Watch(self, _text("pattern", pattern), callback)
+        return Watch(self, _arguments.text("pattern", pattern), _arguments.callback("callback", callback))
 
     def status(self) -> dict:
         """The daemon's counters and this client's."""
@@ -681,6 +699,7 @@ class Client:
 
         ConnectionLostError, at that moment, if the client has given up reaching the daemon (see `connect`): its publications have ended then.
         """
+        _check_stop(stop)
         if stop is None:
             hold(self._gone)
         else:
@@ -723,7 +742,7 @@ class Client:
             state.done.set()
 
     def _wait(self, event: threading.Event, timeout) -> None:
-        event.wait(_seconds(timeout))
+        event.wait(_arguments.seconds("timeout", timeout))
 
     def _raise_gone(self):
         if self.closed:
@@ -775,68 +794,6 @@ def _unwatch(core, number) -> None:
         core.unwatch(number)
     except (ClosedError, ConnectionLostError, ForkedError, NotFoundError):
         pass  # it ended with its client, or is the parent process's
-
-
-def _text(what: str, text) -> str:
-    """`text`, if it can be handed on as UTF-8; the daemon's rules for names are checked there."""
-    if not isinstance(text, str):
-        raise TypeError(f"{what} must be a str, not {type(text).__name__}")
-    if "\0" in text:
-        raise InvalidArgumentError(f"{what} {text!r} has a null character in it")
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise InvalidArgumentError(f"{what} {text!r} can't be written in UTF-8") from None
-    return text
-
-
-def _shape(shape) -> tuple[int, ...]:
-    shape = (int(shape),) if np.ndim(shape) == 0 else tuple(int(size) for size in shape)
-    if any(size < 0 for size in shape):
-        raise InvalidArgumentError(f"shape {shape}: sizes can't be negative")
-    return shape
-
-
-def _fileno(fd) -> int:
-    return operator.index(fd.fileno() if hasattr(fd, "fileno") else fd)
-
-
-def _version(what: str, version, lowest: int) -> int:
-    if version is None:
-        return 0
-    try:
-        number = operator.index(version)
-    except TypeError:
-        raise TypeError(f"{what} must be an int, not {type(version).__name__}") from None
-    if not lowest <= number < 2**64:
-        raise InvalidArgumentError(f"{what} is {number}, but versions are numbers from {lowest} to 2**64 - 1")
-    return number
-
-
-def _seconds(timeout):
-    """A timeout for Python's own waits; None waits for ever."""
-    if timeout is None:
-        return None
-    seconds = float(timeout)
-    if not seconds >= 0:
-        raise InvalidArgumentError(f"timeout {timeout} must be 0 or more seconds, or None to wait for ever")
-    return None if seconds > threading.TIMEOUT_MAX else seconds
-
-
-def _linger_ms(linger) -> int | None:
-    """For how long it stays when its client is gone, for the C API: None: not at all, 0: without an end."""
-    if linger is True or linger is False or linger is None:
-        return 0 if linger else None
-    seconds = float(linger)
-    if not seconds > 0:
-        raise InvalidArgumentError(f"linger is {linger}: True, False, or a number of seconds above 0")
-    return min(math.ceil(seconds * 1000), 2**62) if math.isfinite(seconds) else 0
-
-
-def _milliseconds(timeout) -> int:
-    """A timeout for the C API; rounded up, so that a short one is none at all."""
-    seconds = _seconds(timeout)
-    return _FOR_EVER_MS if seconds is None else math.ceil(seconds * 1000)
 
 
 # Before the interpreter goes, callbacks end and waiting calls return: see gate.hpp.

@@ -1,4 +1,4 @@
-"""The exceptions of the package, and which status of the C API becomes which."""
+"""The exceptions of the package, and which status of the C API becomes which (see status.cpp)."""
 
 import builtins
 
@@ -101,7 +101,7 @@ class ForkedError(Error):
     default_status = -45
 
 
-_BY_STATUS = {
+BY_STATUS = {  # of the C API; all others are Error
     **{status: DescriptorError for status in (-1, -2, -3, -4, -8, -9, -11)},
     **{
         cls.default_status: cls
@@ -123,8 +123,3 @@ _BY_STATUS = {
     -36: LimitError,  # OVER_QUOTA
     -37: LimitError,  # NO_SPACE
 }
-
-
-def from_status(status: int, message: str) -> Error:
-    """The exception for a status of the C API."""
-    return _BY_STATUS.get(status, Error)(message, status)

@@ -16,7 +16,8 @@
 namespace hurray_python {
 namespace {
 
-// Clients with a handle; for the interpreter's exit. With the GIL only.
+// Clients with a handle. Whoever takes one out may destroy its handle, and nobody else: at_exit() takes all that there are
+// when it closes the gate. With the GIL only.
 std::set<ClientState*>& live_clients() {
     static auto* const clients = new std::set<ClientState*>;  // outlives every finalizer
     return *clients;
@@ -71,10 +72,11 @@ void on_client_event(const HurrayEvent* event, void* context) noexcept {
     });
 }
 
-// On the waiting thread, which holds a pass already. What the signal handler raised stays set in this thread.
+// On the waiting thread, which holds a pass already. What the signal handler raised stays set in this thread. At exit the
+// waits of clients end as those are closed; the one for a daemon has no client yet.
 std::int32_t on_interrupt(void*) noexcept {
     const nb::gil_scoped_acquire gil;
-    return PyErr_CheckSignals() != 0 ? 1 : 0;
+    return gate::closed() || PyErr_CheckSignals() != 0 ? 1 : 0;
 }
 
 std::vector<std::uint8_t> encode(const Dense& dense) {
@@ -179,10 +181,9 @@ void ClientState::retire(ClientState* state) noexcept {
         delete state;
         return;
     }
-    if (!gate::enter()) {
+    if (live_clients().erase(state) == 0 || !gate::enter()) {
         return;  // at_exit() destroys the handle, and the process is about to end
     }
-    live_clients().erase(state);
     try {
         std::thread([state] {
             hurray_client_destroy(&state->handle);
@@ -245,7 +246,16 @@ Client::Client(const std::optional<std::string>& address, const std::optional<st
     options.interrupted = on_interrupt;
     options.context = state_.get();
     HurrayClient* handle = nullptr;
-    check(without_gil([&] { return hurray_client_connect(&options, &handle); }));
+    const gate::Pass pass;  // also for what follows
+    const HurrayStatus status = without_gil([&] { return hurray_client_connect(&options, &handle); });
+    if (gate::closed()) {
+        {
+            const nb::gil_scoped_release released;
+            hurray_client_destroy(&handle);  // at_exit() doesn't know of it
+        }
+        raise_shutting_down();
+    }
+    check(status);
     state_->handle = handle;
     live_clients().insert(state_.get());
 }
@@ -265,12 +275,15 @@ void Client::close() {
         return;  // closed before, or by at_exit()
     }
     const bool in_callback = gate::passes_of_this_thread() > 1;
-    without_gil([&] { return hurray_client_close(state->handle); });
-    // Nobody else can get hold of it any more. Else whoever returns last has it destroyed.
-    if (state.use_count() == 1 && !in_callback) {
+    {
+        const nb::gil_scoped_release released;
+        hurray_client_close(state->handle);
+    }
+    // If nobody else uses it any more. Else whoever returns last has it destroyed; or at_exit(), if that has begun by now.
+    if (state.use_count() == 1 && !in_callback && live_clients().erase(state.get()) != 0) {
         HurrayClient* handle = std::exchange(state->handle, nullptr);
-        live_clients().erase(state.get());
-        without_gil([&] { return hurray_client_destroy(&handle); });
+        const nb::gil_scoped_release released;
+        hurray_client_destroy(&handle);
     }
 }
 
@@ -442,7 +455,7 @@ std::uint64_t Client::published_version(const std::string& capsule) {
     const HurrayCapsuleId id = capsule_from_text(capsule);
     HurrayCapsuleInfo info{};
     info.struct_size = sizeof info;
-    check(hurray_client_published(state->handle, &id, &info));
+    check(without_gil([&] { return hurray_client_published(state->handle, &id, &info); }));
     return info.version;
 }
 
@@ -695,7 +708,8 @@ PyType_Slot client_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(client_tr
                               {Py_tp_finalize, reinterpret_cast<void*>(client_finalize)},
                               {0, nullptr}};
 
-// Ends what still uses the interpreter, before it goes: calls that wait, callbacks, connections.
+// Ends what still uses the interpreter, before it goes: calls that wait, callbacks, connections. Other threads go on with
+// Python code meanwhile, and drop what they have: the states of these clients stay as they are (see ClientState::retire).
 void at_exit() {
     gate::close();
     const std::set<ClientState*> clients = std::exchange(live_clients(), {});
@@ -704,8 +718,9 @@ void at_exit() {
         hurray_client_close(client->handle);  // wakes the calls that wait
     }
     gate::wait_until_empty();
-    for (ClientState* client : clients) {
-        hurray_client_destroy(&client->handle);
+    for (const ClientState* client : clients) {
+        HurrayClient* handle = client->handle;
+        hurray_client_destroy(&handle);
     }
 }
 

@@ -41,6 +41,8 @@ int passes_of_this_thread() noexcept { return held; }
 
 void close() noexcept { state.fetch_or(kClosed); }
 
+bool closed() noexcept { return (state.load() & kClosed) != 0; }
+
 void wait_until_empty() noexcept {
     for (int seen = state.load(); seen != kClosed; seen = state.load()) {
         state.wait(seen);

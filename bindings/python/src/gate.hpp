@@ -4,6 +4,8 @@
 // the middle of C++ code. So every thread that will want the GIL, be it a callback of the client's own thread or a
 // blocking call that has let the GIL go, holds a pass of this gate. At exit the gate is closed, and the interpreter
 // waits until the last pass has been handed back.
+//
+// Threads that run Python code hold none, and are ended in it. That is why C++ code calls none on them: see hurray/_tensor.py.
 #pragma once
 
 namespace hurray_python::gate {
@@ -32,6 +34,7 @@ void leave() noexcept;
 
 /// From now on nobody gets a pass.
 void close() noexcept;
+[[nodiscard]] bool closed() noexcept;
 
 /// Waits until all passes are back. The caller has let the GIL go.
 void wait_until_empty() noexcept;

@@ -5,6 +5,7 @@
 
 #include "client.hpp"
 #include "hurray.h"
+#include "status.hpp"
 #include "tensor.hpp"
 
 NB_MODULE(_hurray, module) {
@@ -20,6 +21,7 @@ NB_MODULE(_hurray, module) {
     hurray_python::bind_tensor(module);
     hurray_python::bind_client(module);
     module.def("status_string", [](HurrayStatus status) { return std::string(hurray_status_string(status)); });
+    module.def("make_error", &hurray_python::make_error);
     module.def("element_type_from_name", [](const std::string& name) {
         std::uint8_t tag = 0;
         return hurray_element_type_from_name(name.c_str(), &tag) == HURRAY_OK ? int{tag} : -1;

@@ -323,9 +323,6 @@ nb::object export_capsule(const std::shared_ptr<Lease>& lease, dlpack::TypeCode 
     return nb::steal(capsule);
 }
 
-// A function of the package's Python half.
-nb::object python_helper(const char* name) { return nb::module_::import_("hurray._arrays").attr(name); }
-
 template <typename Numbers>
 nb::object tuple_of(const Numbers& numbers) {
     nb::list list;
@@ -528,9 +525,6 @@ void bind_tensor(nb::module_& module) {
         .def_prop_ro(
             "shape", [](const Tensor& self) { return tuple_of(self.info().dims); }, "Sizes, a tuple of int.")
         .def_prop_ro(
-            "dtype", [](const Tensor& self) { return python_helper("tensor_dtype")(self.info().element_type); },
-            "The numpy.dtype; a str, e.g. \"bool (packed)\", where NumPy has none.")
-        .def_prop_ro(
             "element_type", [](const Tensor& self) { return self.info().element_type; },
             "Hurray's name of the element type, e.g. \"float32\".")
         .def_prop_ro(
@@ -549,20 +543,11 @@ void bind_tensor(nb::module_& module) {
                      "Whether nobody can change a byte of it any more, its producer neither.")
         .def_prop_ro("unsealed", &Tensor::unsealed,
                      "Whether it lies in a dma-buf, which others may write to while it is read.")
-        .def_prop_ro(
-            "access",
-            [](const Tensor& self) {
-                return nb::module_::import_("hurray._access").attr("Access")(self.mode(), self.gid());
-            },
-            "Who may read and replace it: an Access, its group as a number.")
         .def_prop_ro("closed", &Tensor::closed, "Whether close() was called.")
         .def_prop_ro(
             "state", &Tensor::state,
             "\"ok\"; \"producer-lost\" once its producer has left; \"connection-lost\" once the connection to\n"
             "the daemon has ended. The memory stays readable in each case.")
-        .def_prop_ro(
-            "buffers", [](nb::handle self) { return python_helper("tensor_buffers")(self); },
-            "The bytes of each buffer: a tuple of read-only uint8 arrays, not copied.")
         .def("close", &Tensor::close,
              "Let go of the tensor. The lease ends now, or with the last view of it that is still alive: views stay\n"
              "readable. Closing twice is fine; anything else that needs the memory raises ClosedError afterwards.")
@@ -570,13 +555,6 @@ void bind_tensor(nb::module_& module) {
         .def(
             "__exit__", [](Tensor& self, nb::handle, nb::handle, nb::handle) { self.close(); }, nb::arg("type").none(),
             nb::arg("value").none(), nb::arg("traceback").none())
-        .def(
-            "__array__",
-            [](nb::handle self, nb::handle dtype, nb::handle copy) {
-                return python_helper("tensor_array")(self, dtype, copy);
-            },
-            nb::arg("dtype") = nb::none(), nb::arg("copy") = nb::none(),
-            "A read-only NumPy view; a copy only if asked for by `copy` or by another `dtype`.")
         .def(
             "__dlpack__", &Tensor::dlpack, nb::kw_only(), nb::arg("stream") = nb::none(),
             nb::arg("max_version") = nb::none(), nb::arg("dl_device") = nb::none(), nb::arg("copy") = nb::none(),
@@ -589,8 +567,9 @@ void bind_tensor(nb::module_& module) {
                  throw nb::type_error(
                      "a Tensor can't be copied or sent to another process: attach it there, by its name");
              })
-        .def("__repr__", [](nb::handle self) { return python_helper("tensor_repr")(self); })
         .def("_view", &Tensor::view, nb::arg("index"))
+        .def_prop_ro("_gid", &Tensor::gid)
+        .def_prop_ro("_mode", &Tensor::mode)
         .def_prop_ro("_buffer_count", &Tensor::buffer_count)
         .def_prop_ro("_byte_offset", [](const Tensor& self) { return self.info().byte_offset; })
         .def_prop_ro("_problem", [](const Tensor& self) { return self.info().problem; });

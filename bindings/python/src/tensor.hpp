@@ -101,7 +101,7 @@ class Tensor {
     bool unsealed_;
 };
 
-/// Adds Tensor and View to the module.
+/// Adds Tensor and View to the module; hurray/_tensor.py has the members of Tensor that are written in Python.
 void bind_tensor(nb::module_& module);
 
 }  // namespace hurray_python

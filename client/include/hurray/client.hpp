@@ -83,7 +83,7 @@ struct CapsuleInfo {
     std::uint64_t version = 0;     ///< 0: staged in a Group
     std::uint64_t byte_size = 0;   ///< of its buffers together
     std::uint64_t leases = 0;      ///< open ones when Client::list or Client::published asked; else 0
-    std::optional<Access> access;  ///< from publish and published nothing, unless it was asked for
+    std::optional<Access> access;  ///< nothing: of what was published, by a daemon that does not tell its default
     bool immutable = false;        ///< nobody can change a byte of it any more, its producer neither
     bool unsealed = false;         ///< it lies in a dma-buf: others may write to it while it is read
     bool retired = false;          ///< can't be attached any more, is still held

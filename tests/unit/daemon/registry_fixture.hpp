@@ -236,6 +236,7 @@ class RegistryTest : public testing::Test {
             std::string operator()(const keep::Left& n) {
                 return "left " + capsule_text(n.capsule) + "=" + std::to_string(n.version);
             }
+            std::string operator()(const keep::Committed& n) { return "committed " + std::to_string(n.group); }
             std::string operator()(const keep::Note& n) { return std::visit(*this, n); }
             std::string operator()(const keep::StoreSegment& s) { return "store s-" + std::to_string(s.as.value); }
             std::string operator()(const keep::StoreCapsule& s) {

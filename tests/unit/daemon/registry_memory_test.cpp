@@ -472,6 +472,21 @@ TEST_F(RegistryMemoryTest, SizesThatWrapAreOverQuota) {
     EXPECT_TRUE(reserve(p, 3, 1));
 }
 
+TEST_F(RegistryMemoryTest, WhatOneUserReservesWithoutALimitTakesNothingFromAnother) {
+    const auto alice = open(kAlice);
+    const auto bob = open(kBob);
+    EXPECT_FALSE(reserve(alice, 1, UINT64_MAX - 1));
+    EXPECT_FALSE(reserve(bob, 1, UINT64_MAX - 1));
+    EXPECT_FALSE(reserve(bob, 2, 1));
+    EXPECT_FALSE(publish(open(1003), {{7, 70, 4096}}));
+    EXPECT_EQ(registry->totals().reserved, UINT64_MAX) << "and it is not said to be little";
+    EXPECT_EQ(use(bob, kBob, "bytes").used, UINT64_MAX);
+    end(alice);
+    EXPECT_EQ(registry->totals().reserved, UINT64_MAX);
+    end(bob);
+    EXPECT_EQ(registry->totals().reserved, 0u);
+}
+
 TEST_F(RegistryMemoryTest, EverybodysMemoryTogetherStaysWithinTheDaemonsQuota) {
     registry.emplace(kFirstVersion, Quotas::Limits{.all_bytes = 16384});
     const auto alice = open(kAlice);

@@ -133,10 +133,10 @@ class StoreTest : public RegistryTest {
     std::uint64_t stored() { return daemon().totals().stored; }
 
     /// The daemon dies; the next one finds what was kept up to here.
-    void die(Quotas::Limits limits = {}, std::optional<std::uint64_t> window_end = kWindowEnd) {
+    void die(Quotas::Limits limits = {}, std::optional<std::uint64_t> window_end = kWindowEnd,
+             bool has_journal = true) {
         Recovery before;
-        before.has_journal = true;
-        std::vector<keep::Note> notes;
+        before.has_journal = has_journal;
         for (const keep::Note& note : journal) {
             before.journal.apply(note);
         }
@@ -147,9 +147,17 @@ class StoreTest : public RegistryTest {
                 ASSERT_TRUE(segments.contains(segment.number));
                 capsule.publication.brought.push_back({{1'000'000 + segment.number}, {1, segments.at(segment.number)}});
             }
+            capsule.group = groups[id];
             before.capsules.push_back(std::move(capsule));
         }
         before.last_segment = {segments.empty() ? 0 : segments.rbegin()->first};
+        std::erase_if(segments, [&](const auto& entry) {  // clean_store
+            return std::none_of(capsules.begin(), capsules.end(), [&](const auto& capsule) {
+                const auto& listed = capsule.second.segments;
+                return std::any_of(listed.begin(), listed.end(),
+                                   [&](const wire::Segment& segment) { return segment.number == entry.first; });
+            });
+        });
         next_segment = 1000;
         begin(limits, std::move(before), window_end ? std::optional(now + *window_end) : std::nullopt);
     }
@@ -167,6 +175,7 @@ class StoreTest : public RegistryTest {
     std::optional<Registry> life;
     std::vector<keep::Note> journal;
     std::map<wire::CapsuleId, wire::Publish> capsules;
+    std::map<wire::CapsuleId, std::uint64_t> groups;  // of those
     std::map<std::uint64_t, std::uint64_t> segments;  // number in the store -> inode
 
   private:
@@ -186,6 +195,7 @@ class StoreTest : public RegistryTest {
                     EXPECT_TRUE(segments.contains(listed.number)) << "meta_last";
                 }
                 capsules[{capsule->uid, capsule->offer.capsule}] = capsule->offer;
+                groups[{capsule->uid, capsule->offer.capsule}] = capsule->group;
             } else if (const auto* gone = std::get_if<keep::RemoveCapsule>(&step)) {
                 EXPECT_EQ(capsules.erase(gone->capsule), 1U);
             } else {
@@ -299,18 +309,103 @@ TEST_F(StoreTest, MembersOfAGroupAreStoredWhenItIsCommitted) {
     EXPECT_EQ(stored(), 4U);  // their room is kept
     daemon().group(p, 4, {1, wire::Group::Action::Commit}, out);
     look();
-    EXPECT_EQ(kept, (Words{"store s-1", "store c-1", "name a=1000 floor 1000", "answered 1", "store s-2", "store c-2",
-                           "name b=1001 floor 1001", "answered 2"}));
+    EXPECT_EQ(kept, (Words{"store s-1", "store c-1", "store s-2", "store c-2", "committed 1000",
+                           "name a=1000 floor 1000", "answered 1", "name b=1001 floor 1001", "answered 2"}));
+    const auto is_noted = [&] {  // in a journal that is begun anew
+        std::vector<keep::Note> notes;
+        daemon().write_notes(notes);
+        return std::count(notes.begin(), notes.end(), keep::Note(keep::Committed{1000}));
+    };
+    EXPECT_EQ(is_noted(), 1);
+    die();
+    EXPECT_EQ(is_noted(), 1);
+    const auto q = come(kAlice);
+    withdraw_it(q, 5, 1);
+    EXPECT_EQ(is_noted(), 1);
+    withdraw_it(q, 6, 2);
+    EXPECT_EQ(is_noted(), 0);
+}
+
+TEST_F(StoreTest, MembersOfAGroupThatIsGivenUpAreNotStored) {
+    const auto p = come(kAlice);
     daemon().group(p, 5, {2, wire::Group::Action::Begin}, out);
     say(p, 6, 3, "c", [](Publication& each) {
         each.request.linger_ms = 0;
         each.request.group = 2;
     });
-    EXPECT_EQ(stored(), 6U);
+    EXPECT_EQ(stored(), 2U);
     daemon().group(p, 7, {2, wire::Group::Action::Abort}, out);
     look();
     EXPECT_EQ(kept, Words{});
-    EXPECT_EQ(stored(), 4U);
+    EXPECT_EQ(stored(), 0U);
+}
+
+TEST_F(StoreTest, WhereTheJournalIsLostWhatIsThereOfAGroupCounts) {
+    const auto p = come(kAlice);
+    daemon().group(p, 1, {1, wire::Group::Action::Begin}, out);
+    say(p, 2, 1, "a", [](Publication& each) {
+        each.request.linger_ms = 0;
+        each.request.group = 1;
+    });
+    daemon().group(p, 3, {1, wire::Group::Action::Commit}, out);
+    look();
+    journal.clear();
+    die({}, kWindowEnd, false);
+    EXPECT_EQ(in_store(), (Words{"c-1", "s-1"}));
+    const auto c = come(kAlice);
+    EXPECT_EQ(attach_to(c, 4, by_name(1, "a")), Words{"2:AttachReply(1)#4"});
+    std::vector<keep::Note> notes;
+    daemon().write_notes(notes);
+    EXPECT_EQ(std::count(notes.begin(), notes.end(), keep::Note(keep::Committed{1000})), 1)
+        << "and from now on it is known";
+}
+
+/// A model is replaced, and the daemon dies after each thing that it keeps over that, and once more at the start that follows.
+TEST_F(StoreTest, AGroupIsThereAsAWholeOrNotAtAllWheneverTheDaemonDies) {  // all_of_a_group
+    constexpr std::array<const char*, 3> kNames = {"a", "b", "c"};
+    const auto commit = [&](SessionNumber from, std::uint8_t first) {
+        daemon().group(from, 1, {first, wire::Group::Action::Begin}, out);
+        for (std::uint8_t i = 0; i < kNames.size(); ++i) {
+            say(from, 2, static_cast<std::uint8_t>(first + i), kNames.at(i), [&](Publication& each) {
+                each.request.linger_ms = 0;
+                each.request.group = first;
+            });
+        }
+        daemon().group(from, 3, {first, wire::Group::Action::Commit}, out);
+        return look();
+    };
+    std::set<std::uint8_t> found;
+    bool is_through = false;
+    for (std::size_t lived = 0; !is_through; ++lived) {
+        for (std::size_t lives_on = 0; lives_on < 7; ++lives_on) {
+            SCOPED_TRACE(std::to_string(lived) + ", " + std::to_string(lives_on));
+            journal.clear();
+            capsules.clear();
+            groups.clear();
+            segments.clear();
+            lives_for = SIZE_MAX;
+            begin({}, {});
+            const auto p = come(kAlice);
+            commit(p, 10);
+            lives_for = lived;
+            commit(p, 20);
+            is_through = lives_for != 0;
+            lives_for = lives_on;
+            die();
+            lives_for = SIZE_MAX;
+            die();
+            EXPECT_EQ(in_store().size(), 2 * kNames.size());
+            const auto consumer = come(kAlice);
+            const std::uint8_t first = capsules.begin()->first.id.bytes[15];
+            for (std::uint8_t i = 0; i < kNames.size(); ++i) {
+                EXPECT_EQ(attach_to(consumer, 4, by_name(i + 1U, kNames.at(i))).back(),
+                          std::to_string(consumer.value) + ":AttachReply(" + std::to_string(first + i) + ")#4");
+            }
+            found.insert(first);
+            EXPECT_TRUE(!is_through || first == 20);
+        }
+    }
+    EXPECT_EQ(found, (std::set<std::uint8_t>{10, 20}));
 }
 
 TEST_F(StoreTest, ExpiryIsNotedWhenItBeginsAndWhenItIsCalledOff) {
@@ -710,6 +805,37 @@ TEST_F(StoreTest, AForeignPublishUnderANameOfBeforeWaitsForTheWindowsEnd) {  // 
     EXPECT_EQ(offer(next, 7, 1, "a", 1000), Words{"3:PublishReply=1000#7"});
     EXPECT_EQ(expire(kWindowEnd),
               (Words{"3:WindowClosed(1)", "2:" + error(Errc::AlreadyExists) + "#3", "2:PublishReply=1003#4"}));
+    EXPECT_EQ(daemon().totals().waiting, 0U);
+}
+
+TEST_F(StoreTest, APublishThatWaitsForTheWindowsEndCanBeStopped) {  // foreign_waits
+    const auto p = come(kAlice, 100);
+    plain(p, 1, 1, "a");
+    die();
+    const auto stranger = come(kBob);
+    const auto other = come(kBob);
+    lingering(stranger, 3, 3, "a");
+    lingering(stranger, 4, 4, "a");
+    lingering(stranger, 5, 5, "a");
+    plain(other, 3, 6, "a");
+    const auto held = daemon().totals();
+    EXPECT_EQ(held.waiting, 4U);
+
+    daemon().cancel(stranger, {3}, out);
+    EXPECT_EQ(look(), Words{"2:" + error(Errc::Closed) + "#3"});
+    EXPECT_EQ(dropped.size(), 1U) << "what came with it is let go";
+    daemon().withdraw(stranger, 7, {{kBob, id16(4)}}, out);
+    EXPECT_EQ(look(), (Words{"2:" + error(Errc::Closed) + "#4", "2:Done#7"}));
+    EXPECT_EQ(dropped.size(), 2U);
+    EXPECT_EQ(daemon().totals().waiting, 2U);
+    EXPECT_EQ(daemon().totals().descriptors, held.descriptors - 2);
+    for (const auto capsule : std::to_array<std::uint8_t>({3, 4, 6})) {  // stopped, stopped, and another connection's
+        daemon().withdraw(stranger, 8, {{kBob, id16(capsule)}}, out);
+        EXPECT_EQ(look(), Words{"2:" + error(Errc::NotFound) + "#8"});
+    }
+
+    EXPECT_EQ(expire(kWindowEnd),
+              (Words{"2:PublishReply=1001#5", "2:Retired(5)", "2:Ended(5 reusable)", "3:PublishReply=1002#3"}));
     EXPECT_EQ(daemon().totals().waiting, 0U);
 }
 
@@ -1126,13 +1252,6 @@ TEST_F(StoreTest, WheneverItDiesTheNextLifeFindsWhatFitsTogether) {
         }
         deaths += lives_for == 0 ? 1 : 0;
         lives_for = SIZE_MAX;
-        std::set<std::uint64_t> used;
-        for (const auto& [id, offer] : capsules) {
-            for (const wire::Segment& segment : offer.segments) {
-                used.insert(segment.number);
-            }
-        }
-        std::erase_if(segments, [&](const auto& entry) { return !used.contains(entry.first); });  // clean_store
         die();
         EXPECT_EQ(stored(), in_store().size());
         for (const auto& [id, offer] : capsules) {

@@ -55,6 +55,7 @@ const std::vector<keep::Note>& some_notes() {
         keep::Expires{capsule_id(3), 0},
         keep::Gone{capsule_id(3)},
         keep::Left{capsule_id(4), 102},
+        keep::Committed{103},
     };
     return kNotes;
 }
@@ -80,6 +81,13 @@ TEST(StoreFiles, ACapsuleIsReadAsItWasWritten) {
     EXPECT_EQ(read->offer.access, some_offer().access);
     EXPECT_EQ(read->offer.linger_ms, 0U);
     EXPECT_EQ(read->offer.version, 1234U);
+}
+
+TEST(StoreFiles, ACapsuleSaysOfWhichGroupItIsAMember) {
+    const auto group_of = [](const std::string& bytes) { return read_capsule_file(bytes_of(bytes))->group; };
+    EXPECT_EQ(group_of(capsule_file(1000, some_offer(), 1230)), 1230U);
+    EXPECT_EQ(group_of(capsule_file(1000, some_offer())), 0U)
+        << "it came alone, or was stored by a version that said nothing";
 }
 
 TEST(StoreFiles, TheLargestCapsuleIsReadToo) {

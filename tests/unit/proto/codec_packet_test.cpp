@@ -117,7 +117,9 @@ TEST(CodecPacketTest, ClosingArrivesAsItWasSent) {
 }
 
 TEST(CodecPacketTest, HelloReplyArrivesAsItWasSent) {
-    const auto got = there_and_back(1, HelloReply{2, id_of(kId), {1, 2, 3, 4}, 5});
+    const auto got = there_and_back(1, HelloReply{2, id_of(kId), {1, 2, 3, 4}, 5, Access{6, 0640}});
+    EXPECT_EQ(got.default_access, (Access{6, 0640}));
+    EXPECT_EQ(there_and_back(1, HelloReply{2, id_of(kId), {}, 0}).default_access, std::nullopt) << "of an older daemon";
     EXPECT_EQ(got.version, 2U);
     EXPECT_EQ(got.instance, id_of(kId));
     EXPECT_EQ(got.limits.packet_bytes, 1U);

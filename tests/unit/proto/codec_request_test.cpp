@@ -256,9 +256,9 @@ TEST(CodecRequestTest, TheSmallRequestsArriveAsTheyWereSent) {
     EXPECT_EQ(std::get<Unwatch>(there_and_back({2, std::nullopt, Unwatch{4}}).message).watch, 4U);
     EXPECT_TRUE(std::holds_alternative<StatusRequest>(there_and_back({2, std::nullopt, StatusRequest{}}).message));
 
-    const auto reserve = there_and_back({2, std::nullopt, Reserve{UINT64_MAX, 4096}});
+    const auto reserve = there_and_back({2, std::nullopt, Reserve{UINT64_MAX, kMaxFileBytes}});
     EXPECT_EQ(std::get<Reserve>(reserve.message).reservation, UINT64_MAX);
-    EXPECT_EQ(std::get<Reserve>(reserve.message).bytes, 4096U);
+    EXPECT_EQ(std::get<Reserve>(reserve.message).bytes, kMaxFileBytes);
     EXPECT_EQ(std::get<Unreserve>(there_and_back({2, std::nullopt, Unreserve{4}}).message).reservation, 4U);
     const auto claims = std::get<Claims>(there_and_back({2, std::nullopt,
                                                          Claims{{{capsule, 1, Claims::State::Held},
@@ -618,6 +618,12 @@ INSTANTIATE_TEST_SUITE_P(
             "reserve.reservation", "start at 1"},
         Bad{"ReserveOfNothing", bare, [](auto& r) { r.mutable_reserve()->set_reservation(1); }, Errc::InvalidArgument,
             "reserve.bytes", "0 bytes"},
+        Bad{"ReserveOfMoreThanAFileHas", bare,
+            [](auto& r) {
+                r.mutable_reserve()->set_reservation(1);
+                r.mutable_reserve()->set_bytes(kMaxFileBytes + 1);
+            },
+            Errc::InvalidArgument, "reserve.bytes", "at most 9223372036854775807"},
         Bad{"UnreserveZero", bare, [](auto& r) { r.mutable_unreserve(); }, Errc::InvalidArgument,
             "unreserve.reservation", "start at 1"},
         Bad{"ForgetOfNothing", bare, [](auto& r) { r.mutable_forget(); }, Errc::InvalidArgument, "forget.segment",
