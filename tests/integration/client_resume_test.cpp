@@ -345,6 +345,7 @@ TEST_F(Resume, OffersWaitWhileTooManyDescriptorsAreOnTheirWay) {
         publish(producer.client, "many/" + std::to_string(i), 1 << 15, 1, told(log));  // a segment of its own each
     }
     kill_daemon();
+    ASSERT_TRUE(producer.log.wait_for(HURRAY_EVENT_CONNECTION));
     rlimit before{};
     ::getrlimit(RLIMIT_NOFILE, &before);
     const rlimit few{512, before.rlim_max};
