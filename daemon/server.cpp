@@ -25,7 +25,7 @@ namespace {
 using hurray::Errc;
 using hurray::UniqueFd;
 
-/// New clients, with what each has said already, before those who are here have their turn.
+/// New clients before those who are here have their turn.
 constexpr int kAcceptBatch = 16;
 /// With no descriptor left at all, not even the spare one: how long new connections stay in the backlog.
 constexpr std::chrono::milliseconds kAcceptPause{100};
@@ -297,14 +297,10 @@ void Server::accept_batch() {
     for (int i = 0; i < kAcceptBatch; ++i) {
         UniqueFd socket(::accept4(listener_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
         if (socket) {
-            std::shared_ptr<Session> session;
             try {
-                session = admit(std::move(socket));
+                admit(std::move(socket));
             } catch (const boost::system::system_error& failure) {  // from the event loop, before anything else is done
                 peer_log_.write(log::Level::Warning, "accept_failed", kNobody, {{"reason", failure.what()}});
-            }
-            if (session) {
-                session->start();
             }
             continue;
         }
@@ -351,27 +347,27 @@ void Server::refuse_client(std::uint32_t user, UniqueFd socket, hurray::Error er
     closer_.close_socket(user, std::move(socket));
 }
 
-/// None: whoever it was is refused, and told so. Throws boost::system::system_error, and nobody has come then.
-std::shared_ptr<Session> Server::admit(UniqueFd socket) {
+/// Throws boost::system::system_error, and nobody has come then.
+void Server::admit(UniqueFd socket) {
     const auto credentials = peer_credentials(socket.get());
     if (!credentials) {
         closer_.close_socket(0, std::move(socket));
-        return nullptr;
+        return;
     }
     std::uint64_t& connections = connections_[credentials->uid];
     if (auto admitted = registry_.quotas().admit(Quota::Clients, credentials->uid, connections); !admitted) {
         refuse_client(credentials->uid, std::move(socket), std::move(admitted.error()));
-        return nullptr;
+        return;
     }
     if (!budget_.has_room_for_client()) {
         refuse_client(credentials->uid, std::move(socket), budget_.client_refusal());
-        return nullptr;
+        return;
     }
     UniqueFd pidfd = peer_pidfd(socket.get());
     if (!pidfd && (errno == EMFILE || errno == ENFILE)) {
         // Without it the death of this client could stay unseen.
         refuse_client(credentials->uid, std::move(socket), budget_.client_refusal());
-        return nullptr;
+        return;
     }
     if (!pidfd && !std::exchange(told_no_pidfd_, true)) {
         log::warning("no_peer_pidfd",
@@ -390,11 +386,12 @@ std::shared_ptr<Session> Server::admit(UniqueFd socket) {
     sessions_.emplace(number.value, session);
     budget_.client_came();
     ++connections;
+    // Not read at once: so the end of a connection whose session this one may go on with, which came before it, is looked at first.
+    session->start();
     ungreeted_.emplace_back(std::chrono::steady_clock::now(), number);
     if (!hello_armed_) {
         arm_hello();
     }
-    return session;
 }
 
 void Server::on_death(SessionNumber number) {

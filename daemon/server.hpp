@@ -138,7 +138,7 @@ class Server final : private Session::Owner, private Outbound::Listener {
 
     void wait_accept();
     void accept_batch();
-    [[nodiscard]] std::shared_ptr<Session> admit(hurray::UniqueFd socket);
+    void admit(hurray::UniqueFd socket);
     void on_death(SessionNumber number);
     void turn_away();
     void refuse_client(std::uint32_t user, hurray::UniqueFd socket, hurray::Error error);

@@ -91,17 +91,14 @@ void Session::resume() {
     }
 }
 
-void Session::read_on() {
-    const Read read_until = read(kBurst);
-    if (read_until == Read::More || read_until == Read::Empty) {
-        wait_readable();
-    }
-}
-
 void Session::wait_readable() {
     socket_.async_wait(Waitable::wait_read, [self = shared_from_this()](const boost::system::error_code& failed) {
-        if (!failed && !self->closed_) {
-            self->read_on();
+        if (failed || self->closed_) {
+            return;
+        }
+        const Read read_until = self->read(kBurst);
+        if (read_until == Read::More || read_until == Read::Empty) {
+            self->wait_readable();
         }
     });
 }

@@ -53,8 +53,7 @@ class Session : public std::enable_shared_from_this<Session> {
     Session(asio::io_context& io, Owner& owner, hurray::UniqueFd socket, hurray::UniqueFd pidfd, Dispatcher::Peer peer,
             const RequestRate& rate);
 
-    /// Reads what is there already, and waits for more. The session may be closed afterwards.
-    void start() { read_on(); }
+    void start() { wait_readable(); }
     /// The process has died: what it had sent is read, then the session is over, which it may be afterwards.
     void process_died();
     void want_writable();
@@ -76,7 +75,6 @@ class Session : public std::enable_shared_from_this<Session> {
   private:
     enum class Read { More, Empty, Paused, Throttled, Over };
 
-    void read_on();
     void wait_readable();
     /// Reads what the dead process has left, then the session is over.
     void read_last();

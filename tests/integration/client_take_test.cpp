@@ -253,10 +253,13 @@ TEST_F(ClientConfirm, IsRepeatedBeforeTheDaemonIsToldThatAllIsSaid) {  // confir
         return {wire::Done{}};
     });
     {
+        EventLog log;
         ConnectOptions options;
         options.address = daemon.path();
+        options.on_event = log.sink();
         Client client = Client::connect(std::move(options));
         EXPECT_EQ(client.take("jobs").state(), HURRAY_OK);
+        ASSERT_TRUE(log.wait_for(HURRAY_EVENT_CONNECTION, 2));
     }
     daemon.join();
     std::vector<std::string> said;

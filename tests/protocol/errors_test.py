@@ -69,9 +69,9 @@ spec = importlib.util.spec_from_file_location("_errors", root / "bindings/python
 errors = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(errors)
 for number, (name, cls, builtin, _) in rows.items():
-    raised = errors.from_status(number, "text")
-    check(type(raised).__name__ == cls, f"{name}: the package raises {type(raised).__name__}")
-    check(not builtin or isinstance(raised, getattr(__builtins__, builtin)), f"{name}: {cls} is no {builtin}")
+    raised = errors.BY_STATUS.get(number, errors.Error)
+    check(raised.__name__ == cls, f"{name}: the package raises {raised.__name__}")
+    check(not builtin or issubclass(raised, getattr(__builtins__, builtin)), f"{name}: {cls} is no {builtin}")
 
 # ---- The clients ----------------------------------------------------------------------------------------------------
 

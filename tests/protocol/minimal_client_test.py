@@ -74,6 +74,7 @@ class ProtocolTest(unittest.TestCase):
         if packet.HasField("hello"):
             packet.hello.ClearField("instance")
             packet.hello.ClearField("window_left_ms")
+            packet.hello.default_access.gid = 0
         packet.publish.ClearField("version") if packet.HasField("publish") else None
         packet.error.ClearField("message") if packet.HasField("error") else None
         if packet.HasField("lease"):
