@@ -214,11 +214,11 @@ class Connection final {
 
     /// The connection that stands, or stood last: 1, then 2, ...
     [[nodiscard]] std::uint64_t epoch() const noexcept { return epoch_; }
-    /// Waits until the daemon is back, if it is away. Fails: ConnectionLost (the end, or `deadline`), Closed, Interrupted.
     enum class Until : std::uint8_t {
         Up,
         InsistentMayAsk  ///< up, or being brought back and about to be said all of: for who has an Insistent
     };
+    /// Waits until the daemon is back, if it is away. Fails: ConnectionLost (the end, or `deadline`), Closed, Interrupted.
     [[nodiscard]] Result<void> wait_up(Deadline deadline, Until until = Until::Up);
 
     /// The resumer's: waits until each Insistent that asked a former life has asked this one, but not for ever.

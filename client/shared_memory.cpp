@@ -141,7 +141,21 @@ WritableSegment::WritableSegment(std::unique_ptr<Region> region, UniqueFd fd) no
     : Mapping(std::move(region)), fd_(std::move(fd)) {}
 
 Result<void> WritableSegment::check_size(std::uint64_t size) {
-    return size <= static_cast<std::uint64_t>(INT64_MAX) ? Result<void>() : no_space(size, ENOMEM);
+    if (size > static_cast<std::uint64_t>(INT64_MAX)) {
+        return no_space(size, ENOMEM);
+    }
+    rlimit file_size{};
+    if (::getrlimit(RLIMIT_FSIZE, &file_size) == 0 && size > file_size.rlim_cur) {
+        Error error{Errc::Limit,
+                    "shared memory of " + std::to_string(size) +
+                        " bytes is more than a file of this process may have; the limit is RLIMIT_FSIZE (ulimit -f), " +
+                        std::to_string(file_size.rlim_cur) + " bytes"};
+        error.limit_name = "RLIMIT_FSIZE";
+        error.limit = file_size.rlim_cur;
+        error.value = size;
+        return fail(std::move(error));  // the kernel would say so with a signal that ends the process
+    }
+    return {};
 }
 
 Result<std::shared_ptr<const WritableSegment>> WritableSegment::create(std::uint64_t size, Purpose purpose) {
@@ -154,17 +168,6 @@ Result<std::shared_ptr<const WritableSegment>> WritableSegment::create(std::uint
         if (available != 0 && size > available) {
             return no_space(size, ENOMEM);
         }
-    }
-    rlimit file_size{};
-    if (::getrlimit(RLIMIT_FSIZE, &file_size) == 0 && size > file_size.rlim_cur) {
-        Error error{Errc::Limit,
-                    "shared memory of " + std::to_string(size) +
-                        " bytes is more than a file of this process may have; the limit is RLIMIT_FSIZE (ulimit -f), " +
-                        std::to_string(file_size.rlim_cur) + " bytes"};
-        error.limit_name = "RLIMIT_FSIZE";
-        error.limit = file_size.rlim_cur;
-        error.value = size;
-        return fail(std::move(error));  // the kernel would say so with a signal that ends the process
     }
     if (::ftruncate(fd->get(), static_cast<off_t>(size)) != 0) {
         return no_space(size, errno);

@@ -57,7 +57,9 @@ enum class Purpose : std::uint8_t {
 /// its descriptor leaves, and mapped writable here.
 class WritableSegment : public Mapping {
   public:
-    /// Whether there can be one of `size` bytes at all. Fails: NoSpace  no file is so long
+    /// Whether there can be one of `size` bytes at all.
+    /// Fails: NoSpace  no file is so long
+    ///        Limit    none of this process may be (RLIMIT_FSIZE)
     [[nodiscard]] static Result<void> check_size(std::uint64_t size);
     /// Makes one of `size` bytes, above 0, a multiple of the page size, and found good. All of it is zero.
     /// Fails: NoSpace  the kernel could not reserve so much; the message gives asked and available bytes

@@ -14,7 +14,7 @@ namespace hurrayd {
 
 namespace asio = boost::asio;
 
-/// Something to wait on: a socket, a listener, a pidfd. Asio only waits; what is read, sent or accepted goes through the
+/// Something to wait on: a socket, a listener, a set of pidfds. Asio only waits; what is read, sent or accepted goes through the
 /// system calls themselves, since descriptors arrive only there and are born close-on-exec only there. So no socket class
 /// of Asio's is needed, nor one for SOCK_SEQPACKET.
 using Waitable = asio::posix::stream_descriptor;

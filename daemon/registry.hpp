@@ -108,11 +108,11 @@ class Registry {
           window_end_ms_(window_end_ms),
           quotas_(quotas),
           default_mode_(default_mode) {}
-
-    [[nodiscard]] std::uint32_t default_mode() const noexcept { return default_mode_; }
     Registry(const Registry&) = delete;
     Registry& operator=(const Registry&) = delete;
     ~Registry();
+
+    [[nodiscard]] std::uint32_t default_mode() const noexcept { return default_mode_; }
 
     /// What lingers is kept over the daemon's death from now on: with each step the outbox says what is to be kept before its packets are sent,
     /// and it knows what `before` says. To be called before the first session, if ever.

@@ -142,10 +142,10 @@ HurrayStatus hurray_client_dispatch(HurrayClient* client, int64_t timeout_ms) {
         if (!timeout) {
             return fail(timeout.error());
         }
-        const auto told = client->session->connection().dispatch(deadline_after(Clock::now(), *timeout));
-        if (!told && told.error().code == Errc::Forked) {
-            return fail(told.error());
+        if (client->session->connection().in_child()) {
+            return fail(forked());
         }
+        const auto told = client->session->connection().dispatch(deadline_after(Clock::now(), *timeout));
         client->session->pool().expire();  // such a client has no thread that would
         if (!told) {
             return fail(told.error());
