@@ -128,7 +128,7 @@ std::uint64_t keyed_hash(std::string_view bytes) noexcept {
     return state.v0 ^ state.v1 ^ state.v2 ^ state.v3;
 }
 
-std::size_t CapsuleIdHash::operator()(const hurray::wire::CapsuleId& id) const noexcept {
+std::size_t CapsuleIdHash::operator()(const hurray::wire::CapsuleId& id) const {
     std::array<char, 20> bytes{};
     std::memcpy(bytes.data(), &id.uid, sizeof id.uid);
     std::memcpy(bytes.data() + sizeof id.uid, id.id.bytes.data(), id.id.bytes.size());

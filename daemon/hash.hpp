@@ -17,12 +17,13 @@ namespace hurrayd {
 /// The same of several numbers, one after the other, each of them 8 bytes long.
 [[nodiscard]] std::uint64_t keyed_hash(std::span<const std::uint64_t> numbers) noexcept;
 
+/// For tables. Neither is declared noexcept: of what might fail libstdc++ keeps each entry's hash beside it, where otherwise a look-up
+/// computes it anew for every entry that it passes.
 struct NameHash {
-    [[nodiscard]] std::size_t operator()(std::string_view name) const noexcept { return keyed_hash(name); }
+    [[nodiscard]] std::size_t operator()(std::string_view name) const { return keyed_hash(name); }
 };
-
 struct CapsuleIdHash {
-    [[nodiscard]] std::size_t operator()(const hurray::wire::CapsuleId& id) const noexcept;
+    [[nodiscard]] std::size_t operator()(const hurray::wire::CapsuleId& id) const;
 };
 
 /// What stands for a session id where others can see it: the first 16 bytes of its SHA-256. The same in every life of the

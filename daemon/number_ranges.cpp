@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 namespace hurrayd {
 
@@ -44,8 +45,18 @@ void NumberRanges::insert_up_to(std::uint64_t number) {
         number = after->second;
         ++after;
     }
-    ranges_.erase(ranges_.begin(), after);
-    ranges_.emplace(0, number);
+    if (after == ranges_.begin()) {
+        ranges_.emplace_hint(after, 0, number);
+        return;
+    }
+    // The lowest grows over the others; as a rule it is the only one, and its node stays where it is.
+    ranges_.erase(std::next(ranges_.begin()), after);
+    if (ranges_.begin()->first != 0) {
+        auto lowest = ranges_.extract(ranges_.begin());
+        lowest.key() = 0;
+        ranges_.insert(ranges_.begin(), std::move(lowest));
+    }
+    ranges_.begin()->second = number;
 }
 
 void NumberRanges::close_lowest_gap() {

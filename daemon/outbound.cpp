@@ -729,7 +729,7 @@ void Outbound::wake_dependents(Peer& peer) {
 }
 
 void Outbound::clear(Peer& peer) {
-    std::deque<Entry> queue = std::exchange(peer.queue, {});
+    auto queue = std::exchange(peer.queue, {});
     const std::vector<Entry> aside = std::exchange(peer.aside, {});
     std::move(aside.begin(), aside.end(), std::back_inserter(queue));
     for (const Entry& entry : queue) {

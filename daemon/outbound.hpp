@@ -3,7 +3,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <optional>
 #include <set>
 #include <span>
@@ -12,6 +11,8 @@
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
+
+#include <boost/container/deque.hpp>
 
 #include "daemon/outbox.hpp"
 #include "daemon/segments.hpp"
@@ -143,10 +144,10 @@ class Outbound {
     struct Peer {
         int socket = -1;
         bool broken = false;
-        bool full = false;            ///< the socket had no room when last tried
-        bool asked_for_room = false;  ///< `writable` will be called
-        bool refused = false;         ///< too many descriptors are unread: grants that carry some stay aside
-        std::deque<Entry> queue;
+        bool full = false;                     ///< the socket had no room when last tried
+        bool asked_for_room = false;           ///< `writable` will be called
+        bool refused = false;                  ///< too many descriptors are unread: grants that carry some stay aside
+        boost::container::deque<Entry> queue;  // takes no memory while it is empty, which it nearly always is
         std::vector<Entry> aside;
         std::uint64_t placed = 0;  ///< packets that got a place in the order
         std::uint64_t sent = 0;    ///< of those, sent, or stepped aside after all

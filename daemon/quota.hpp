@@ -63,12 +63,18 @@ class Quotas {
     };
     explicit Quotas(const Limits& limits) noexcept;
 
-    /// Whether there may be `more` where there is `in_use`: of what user `uid` has, one of his clients, or all. Fails: OverQuota, naming
-    /// quota, limit and use.
+    /// Whether there may be `more` where there is `in_use`: of what a user has, one of his clients, or all.
+    [[nodiscard]] bool fits(Quota quota, std::uint64_t in_use, std::uint64_t more = 1) const noexcept {
+        const std::uint64_t most = this->most(quota);
+        return in_use <= most && more <= most - in_use;
+    }
+    /// Counts that it does not fit what user `uid` may have. OverQuota, naming quota, limit and use.
+    [[nodiscard, gnu::cold]] tl::unexpected<hurray::Error> refuse(Quota quota, std::uint32_t uid, std::uint64_t in_use,
+                                                                  std::uint64_t more);
+    /// Both in one.
     [[nodiscard]] hurray::Result<void> admit(Quota quota, std::uint32_t uid, std::uint64_t in_use,
                                              std::uint64_t more = 1) {
-        const std::uint64_t most = this->most(quota);
-        return in_use <= most && more <= most - in_use ? hurray::Result<void>() : refuse(quota, uid, in_use, more);
+        return fits(quota, in_use, more) ? hurray::Result<void>() : refuse(quota, uid, in_use, more);
     }
 
     /// 0: none.
@@ -81,8 +87,6 @@ class Quotas {
     [[nodiscard]] std::uint64_t most(Quota quota) const noexcept {
         return limit(quota) != 0 ? limit(quota) : UINT64_MAX;
     }
-    [[gnu::cold]] tl::unexpected<hurray::Error> refuse(Quota quota, std::uint32_t uid, std::uint64_t in_use,
-                                                       std::uint64_t more);
     static constexpr std::size_t index(Quota quota) noexcept { return static_cast<std::size_t>(quota); }
 
     std::array<std::uint64_t, kQuotas> limits_;

@@ -95,6 +95,13 @@ const Registry::Session& Registry::session(SessionNumber number) const {
     return found->second;
 }
 
+const wire::Id16& Registry::Session::shown_hash() const {
+    if (!hash) {
+        hash = session_hash(identity.session);
+    }
+    return *hash;
+}
+
 hurray::Result<void> Registry::open_session(SessionNumber number, const Identity& identity) {
     const std::pair key{identity.uid, identity.session};
     if (session_ids_.contains(key)) {
@@ -110,7 +117,6 @@ hurray::Result<void> Registry::open_session(SessionNumber number, const Identity
     groups.push_back(identity.gid);
     std::sort(groups.begin(), groups.end());
     groups.erase(std::unique(groups.begin(), groups.end()), groups.end());
-    opened.shown_hash = session_hash(identity.session);
     opened.is_resuming = identity.resumes && is_window_open();
     resuming_ += opened.is_resuming ? 1 : 0;
     session_ids_.emplace(key, &opened);
@@ -268,12 +274,12 @@ bool Registry::is_attachable(const Capsule& capsule) noexcept { return capsule.i
 
 // ---- Publish --------------------------------------------------------------------------------------------------------
 
-/// Whether `name` is nobody's, or one that `producer` may publish under.
-hurray::Result<void> Registry::check_name(const Session& producer, const std::string& name) const {
-    const auto known = names_.find(name);
-    if (name.empty() || known == names_.end()) {
+/// Whether a name is nobody's, or one that `producer` may publish under.
+hurray::Result<void> Registry::check_name(const Session& producer, Names::const_iterator known) const {
+    if (known == names_.end() || known->first.empty()) {
         return {};
     }
+    const std::string& name = known->first;
     const auto& newest = static_cast<const Capsule&>(*known->second.versions.rbegin());
     const std::uint32_t uid = producer.identity.uid;
     const bool is_taken_back = known->second.owner == uid && newest.id.uid != uid;
@@ -393,11 +399,12 @@ void Registry::publish(SessionNumber from, std::uint64_t request_id, Publication
         refuse(std::move(checked.error()));
         return;
     }
-    if (auto checked = check_name(producer, publication.request.name); !checked) {
+    const Names::const_iterator name = names_.find(publication.request.name);
+    if (auto checked = check_name(producer, name); !checked) {
         refuse(std::move(checked.error()));
         return;
     }
-    if (auto checked = check_kind(publication.request.name, publication.request.once, "publish.once"); !checked) {
+    if (auto checked = check_kind(name, publication.request.once, "publish.once"); !checked) {
         refuse(std::move(checked.error()));
         return;
     }
@@ -406,7 +413,7 @@ void Registry::publish(SessionNumber from, std::uint64_t request_id, Publication
         refuse(access.error());
         return;
     }
-    if (auto admitted = admit_capsule(producer, publication.request); !admitted) {
+    if (auto admitted = admit_capsule(producer, publication.request, name); !admitted) {
         refuse(std::move(admitted.error()));
         return;
     }

@@ -542,11 +542,11 @@ class Registry {
         SessionNumber number;
         Identity identity;
         bool is_ending = false;
-        bool ends_queued = false;    ///< what it queued ends with it, though it was to linger
-        bool is_resuming = false;    ///< it has more to say of a former life
-        std::uint64_t ended_ms = 0;  ///< since when it is
-        wire::Id16 shown_hash;
-        NumberRanges used_leases;                                    ///< numbers that no attach may bring any more
+        bool ends_queued = false;                ///< what it queued ends with it, though it was to linger
+        bool is_resuming = false;                ///< it has more to say of a former life
+        std::uint64_t ended_ms = 0;              ///< since when it is
+        mutable std::optional<wire::Id16> hash;  ///< see shown_hash()
+        NumberRanges used_leases;                ///< numbers that no attach may bring any more
         std::unordered_map<std::uint64_t, wire::CapsuleId> claimed;  ///< leases of before, whose capsule is not here
         std::unordered_map<std::uint64_t, Lease> leases;
         ListOf<Lease, &Lease::in_session> lease_order;
@@ -571,6 +571,9 @@ class Registry {
         std::uint64_t kept_bytes = 0;     ///< what is kept for it here: of its user's, as much as goes with it
         std::uint64_t own_bytes = 0;      ///< of that, what the session itself is
         std::uint64_t queued_bytes = 0;
+
+        /// What stands for its id where producers see it. Worked out for the first of them: many sessions never need it.
+        [[nodiscard]] const wire::Id16& shown_hash() const;
     };
     using SessionList = ListOf<Session, &Session::in_user>;
 
@@ -663,7 +666,7 @@ class Registry {
     static bool is_reusable(const Capsule& capsule) noexcept;
     Found find(const Session& session, const wire::Attach& attach);
     Capsule* find_live(const Session& session, Names::value_type& name, const wire::Attach& attach);
-    [[nodiscard]] hurray::Result<void> check_name(const Session& producer, const std::string& name) const;
+    [[nodiscard]] hurray::Result<void> check_name(const Session& producer, Names::const_iterator known) const;
     [[nodiscard]] hurray::Result<wire::Access> access_for(const Session& producer, const wire::Publish& publish) const;
     static void drop_brought(const Publication& publication, Outbox& out);
     [[gnu::cold]] static void refuse_publish(const Session& producer, std::uint64_t request_id,
@@ -677,7 +680,7 @@ class Registry {
     void add_live(Capsule& capsule);
     void remove_live(Capsule& capsule);
     std::size_t retire_surplus(Name& name, Outbox& out);
-    [[nodiscard]] hurray::Result<void> check_kind(const std::string& name, bool once, std::string field) const;
+    [[nodiscard]] hurray::Result<void> check_kind(Names::const_iterator known, bool once, const char* field) const;
     static hurray::Error refuse_kind(const wire::Attach& attach);
     void mark_granted(Lease& lease, std::uint64_t request_id);
     wire::LeaseEvent::What end_grant(Lease& lease, wire::LeaseEvent::What what);
@@ -687,7 +690,8 @@ class Registry {
     void serve_take(Waiter& waiter, Outbox& out);
     void offer_again(Session& producer, std::uint64_t request_id, Publication publication, Outbox& out);
     static std::uint64_t displaced_below(const Name& name) noexcept;
-    [[nodiscard]] std::uint64_t retired_below(const std::string& name, std::uint32_t uid) const;
+    [[nodiscard]] std::uint64_t retired_below(const std::string& name, Names::const_iterator known,
+                                              std::uint32_t uid) const;
     void note_retired_below(const std::string& name, std::uint32_t uid, std::uint64_t version);
     [[nodiscard]] hurray::Result<void> check_version_of_before(const wire::CapsuleId& id, std::uint64_t version) const;
     [[nodiscard]] bool is_past(std::uint64_t version) const noexcept;
@@ -695,7 +699,7 @@ class Registry {
     Claimed claim_held(Session& consumer, const wire::CapsuleId& id, std::uint64_t lease, Outbox& out);
     Claimed claim_released(Session& consumer, const wire::CapsuleId& id, std::uint64_t lease, Outbox& out);
     Claimed claim_confirmed(Session& consumer, const wire::CapsuleId& id, std::uint64_t lease, Outbox& out);
-    static bool may_hold(const Capsule& capsule, const wire::LeaseId& lease);
+    static bool may_hold(const Session& consumer, std::uint64_t lease, const Capsule& capsule);
     Lease& open_claimed(Session& consumer, std::uint64_t lease, Capsule& capsule, Outbox& out);
     void keep_claim(Session& consumer, const wire::CapsuleId& id, std::uint64_t lease, const Claim& claim, Outbox& out);
     Claims::iterator drop_claim(Claims& claims, Claims::iterator claim);
@@ -710,7 +714,7 @@ class Registry {
     void settle(std::uint64_t answer, std::size_t after, Outbox& out);
     void tell_window_closed(const Capsule& capsule, Outbox& out);
     static wire::LeaseId lease_id(const Session& holder, std::uint64_t lease) {
-        return {holder.identity.uid, holder.shown_hash, lease};
+        return {holder.identity.uid, holder.shown_hash(), lease};
     }
     [[nodiscard]] hurray::Result<Group*> group_for(Session& producer, const wire::Publish& publish);
     void stage(Capsule& capsule, Group& group, const std::string& name);
@@ -740,9 +744,11 @@ class Registry {
     [[nodiscard]] std::vector<wire::Holder> holders(std::uint32_t uid, Quota quota,
                                                     const Session* asker = nullptr) const;
     [[nodiscard]] hurray::Result<void> admit(const Session& session, Quota quota, std::uint64_t more = 1);
-    [[gnu::cold]] void name_holders(hurray::Error& refusal, std::uint32_t uid, Quota quota) const;
+    [[nodiscard, gnu::cold]] tl::unexpected<hurray::Error> refuse_quota(std::uint32_t uid, Quota quota,
+                                                                        tl::unexpected<hurray::Error> refused) const;
     [[nodiscard]] hurray::Result<void> admit_bytes(const Session& session, std::uint64_t more, std::string field);
-    [[nodiscard]] hurray::Result<void> admit_capsule(const Session& producer, const wire::Publish& publish);
+    [[nodiscard]] hurray::Result<void> admit_capsule(const Session& producer, const wire::Publish& publish,
+                                                     Names::const_iterator known);
     [[nodiscard]] hurray::Result<void> admit_lease(const Session& consumer, bool once);
     [[nodiscard]] bool admit_claim(const Session& consumer);
     void charge(Session* session, std::uint32_t uid, std::uint64_t bytes);

@@ -145,7 +145,8 @@ void Registry::commit(Session& producer, std::uint64_t request_id, Group& group,
             out.send(producer.number, request_id, std::move(checked.error()));
             return;
         }
-        if (const auto checked = check_name(producer, name); !checked) {
+        const Names::const_iterator known = names_.find(name);
+        if (const auto checked = check_name(producer, known); !checked) {
             const char* const why = checked.error().code == Errc::AlreadyExists
                                         ? "belongs to another user"
                                         : "is held by a capsule that you may not replace";
@@ -156,7 +157,7 @@ void Registry::commit(Session& producer, std::uint64_t request_id, Group& group,
                            "group.group"});
             return;
         }
-        if (auto checked = check_kind(name, member.once, "group.group"); !checked) {
+        if (auto checked = check_kind(known, member.once, "group.group"); !checked) {
             out.send(producer.number, request_id, std::move(checked.error()));
             return;
         }

@@ -148,27 +148,27 @@ void Registry::list_holders(std::uint32_t uid, const Session& asker, wire::Statu
 /// Whether `session` may have `more` of what its user has a quota of, and itself. The refusal says which of the user's clients have most.
 hurray::Result<void> Registry::admit(const Session& session, Quota quota, std::uint64_t more) {
     const std::uint32_t uid = session.identity.uid;
-    hurray::Result<void> admitted;
-    if (const Pair* const pair = pair_of(quota)) {
-        admitted = quotas_.admit(pair->of_client, uid, use_of(session, quota), more);
+    const Pair* const pair = pair_of(quota);
+    if (pair != nullptr && !quotas_.fits(pair->of_client, use_of(session, quota), more)) {
+        return refuse_quota(uid, quota, quotas_.refuse(pair->of_client, uid, use_of(session, quota), more));
     }
-    if (admitted) {
-        admitted = quotas_.admit(quota, uid, use_of(count(uid), quota), more);
+    if (const std::uint64_t used = use_of(count(uid), quota); !quotas_.fits(quota, used, more)) {
+        return refuse_quota(uid, quota, quotas_.refuse(quota, uid, used, more));
     }
-    if (admitted && quota == Quota::Bytes && quotas_.limit(Quota::AllBytes) != 0) {
-        // Without that limit one user's reservations, which are but numbers, take nothing from another one: the sum may wrap.
-        admitted = quotas_.admit(Quota::AllBytes, uid, all_bytes_, more);
+    // Without that limit one user's reservations, which are but numbers, take nothing from another one: the sum may wrap.
+    if (quota == Quota::Bytes && quotas_.limit(Quota::AllBytes) != 0 &&
+        !quotas_.fits(Quota::AllBytes, all_bytes_, more)) {
+        return refuse_quota(uid, quota, quotas_.refuse(Quota::AllBytes, uid, all_bytes_, more));
     }
-    if (!admitted) {
-        name_holders(admitted.error(), uid, quota);
-    }
-    return admitted;
+    return {};
 }
 
-void Registry::name_holders(hurray::Error& refusal, std::uint32_t uid, Quota quota) const {
+/// With who of that user has most.
+tl::unexpected<hurray::Error> Registry::refuse_quota(std::uint32_t uid, Quota quota,
+                                                     tl::unexpected<hurray::Error> refused) const {
     const char* before = "; of user ";
     for (const wire::Holder& holder : holders(uid, quota)) {
-        std::string& message = refusal.message;
+        std::string& message = refused.value().message;
         if (before[0] == ';') {
             message += before + std::to_string(uid) + " the most has ";
         } else {
@@ -178,6 +178,7 @@ void Registry::name_holders(hurray::Error& refusal, std::uint32_t uid, Quota quo
         message += " (pid " + std::to_string(holder.pid) + "): " + std::to_string(holder.used);
         before = ", then ";
     }
+    return refused;
 }
 
 hurray::Result<void> Registry::admit_bytes(const Session& session, std::uint64_t more, std::string field) {
@@ -188,10 +189,11 @@ hurray::Result<void> Registry::admit_bytes(const Session& session, std::uint64_t
     return admitted;
 }
 
-/// Whether there is room on the books for a capsule, its name and its segments.
-hurray::Result<void> Registry::admit_capsule(const Session& producer, const wire::Publish& publish) {
+/// Whether there is room on the books for a capsule, its segments and its name, which `known` is, if there is one.
+hurray::Result<void> Registry::admit_capsule(const Session& producer, const wire::Publish& publish,
+                                             Names::const_iterator known) {
     auto admitted = admit(producer, Quota::Capsules);
-    const bool names_afresh = !publish.name.empty() && names_.find(publish.name) == names_.end();
+    const bool names_afresh = !publish.name.empty() && known == names_.end();
     if (admitted && names_afresh && publish.group == 0) {  // those of a group are made, and counted, by its commit
         admitted = admit(producer, Quota::Names);
     }
@@ -258,11 +260,14 @@ void Registry::note_queued(SessionNumber number, std::uint64_t bytes) noexcept {
 
 /// They are used from now on, which takes memory where they leave gaps.
 void Registry::book_leases(Session& session, std::uint64_t number, bool with_all_below) {
+    const std::size_t before = session.used_leases.size();
     with_all_below ? session.used_leases.insert_up_to(number) : session.used_leases.insert(number);
     if (session.used_leases.size() > kMostRanges) {
         session.used_leases.close_lowest_gap();
     }
-    charge_anew(session);
+    if (session.used_leases.size() != before) {
+        charge_anew(session);
+    }
 }
 
 /// A gap between forgotten segments may be one that is still to be published: they are numbered when they are allocated. So it never counts.

@@ -41,11 +41,10 @@ std::uint64_t Registry::displaced_below(const Name& name) noexcept {
     return is_full ? name.live.begin()->version : 0;
 }
 
-/// What this user published below it was retired by this life, or would have been.
-std::uint64_t Registry::retired_below(const std::string& name, std::uint32_t uid) const {
+/// What this user published below it was retired by this life, or would have been. `known`: the name, if something lives under it.
+std::uint64_t Registry::retired_below(const std::string& name, Names::const_iterator known, std::uint32_t uid) const {
     const auto noted = retired_below_.find(name);
     const auto known_of_user = known_names_.find(uid);
-    const auto known = names_.find(name);
     const auto before = names_of_before_.find(name);
     return std::max({known_of_user != known_names_.end() ? known_of_user->second.rest_below : 0,
                      noted != retired_below_.end() ? noted->second : 0,
@@ -114,7 +113,8 @@ void Registry::offer_again(Session& producer, std::uint64_t request_id, Publicat
         refuse(std::move(checked.error()));
         return;
     }
-    if (auto checked = check_name(producer, offer.name); !checked) {
+    const Names::const_iterator name = names_.find(offer.name);
+    if (auto checked = check_name(producer, name); !checked) {
         refuse(std::move(checked.error()));
         return;
     }
@@ -123,17 +123,16 @@ void Registry::offer_again(Session& producer, std::uint64_t request_id, Publicat
         refuse(access.error());
         return;
     }
-    if (auto checked = check_kind(offer.name, offer.once, "publish.once"); !checked) {
+    if (auto checked = check_kind(name, offer.once, "publish.once"); !checked) {
         refuse(std::move(checked.error()));
         return;
     }
-    if (const auto name = names_.find(offer.name);
-        name != names_.end() && name->second.versions.find(offer.version) != name->second.versions.end()) {
+    if (name != names_.end() && name->second.versions.find(offer.version) != name->second.versions.end()) {
         refuse(refusal(Errc::AlreadyExists, "publish.version",
                        "version " + std::to_string(offer.version) + " of that name is here already"));
         return;
     }
-    if (auto admitted = admit_capsule(producer, offer); !admitted) {
+    if (auto admitted = admit_capsule(producer, offer, name); !admitted) {
         refuse(std::move(admitted.error()));
         return;
     }
@@ -148,7 +147,7 @@ void Registry::offer_again(Session& producer, std::uint64_t request_id, Publicat
     const wire::LeaseId said_taken_by = offer.taken_by;
     const wire::LeaseId taken_by = taken != taken_.end() && offer.once ? taken->second.lease : said_taken_by;
     const bool is_retired = offer.retired || (has_journal_ && offer.linger_ms) || taken_by.lease != 0 ||
-                            (!offer.once && offer.version < retired_below(offer.name, id.uid));
+                            (!offer.once && offer.version < retired_below(offer.name, name, id.uid));
     if (auto admitted = is_retired ? hurray::Result<void>() : admit_store(producer, publication); !admitted) {
         refuse(std::move(admitted.error()));
         return;
@@ -243,7 +242,7 @@ Registry::Claimed Registry::claim_held(Session& consumer, const wire::CapsuleId&
     book_leases(consumer, number, true);
     if (const auto known = capsules_.find(id);
         known != capsules_.end() && known->second.staged == nullptr && sees(consumer, known->second)) {
-        if (!may_hold(known->second, lease_id(consumer, number))) {
+        if (!may_hold(consumer, number, known->second)) {
             return Claimed::Refused;
         }
         open_claimed(consumer, number, known->second, out);
@@ -416,7 +415,7 @@ Registry::Claims::iterator Registry::match_claim(Claims& claims, Claims::iterato
     }
     at = drop_claim(claims, at);
     const bool is_good = claim.state == State::Confirmed ? confirm_claimed(consumer, lease.lease, capsule, out)
-                                                         : may_hold(capsule, lease);
+                                                         : may_hold(consumer, lease.lease, capsule);
     if (!is_good) {
         out.send(consumer.number, 0, wire::ClaimsRefused{{lease.lease}});
     } else if (claim.state == State::Held) {

@@ -27,13 +27,13 @@ constexpr std::uint8_t kMaxDeliveries = 3;
 }  // namespace
 
 /// Under one name lives either what is attached, or what is taken.
-hurray::Result<void> Registry::check_kind(const std::string& name, bool once, std::string field) const {
-    const auto known = names_.find(name);
-    if (name.empty() || known == names_.end() || known->second.once == once) {
+hurray::Result<void> Registry::check_kind(Names::const_iterator known, bool once, const char* field) const {
+    if (known == names_.end() || known->first.empty() || known->second.once == once) {
         return {};
     }
+    const std::string& name = known->first;
     return hurray::fail_field(
-        Errc::AlreadyExists, std::move(field),
+        Errc::AlreadyExists, field,
         once
             ? "the name \"" + name +
                   "\" has versions that are attached: what is published once needs another name while one of them lives"
@@ -145,8 +145,8 @@ void Registry::confirm(SessionNumber from, std::uint64_t request_id, const wire:
 // ---- Over the daemon's death ----------------------------------------------------------------------------------------
 
 /// Of what is taken, the one lease that took it.
-bool Registry::may_hold(const Capsule& capsule, const wire::LeaseId& lease) {
-    return !capsule.once || capsule.is_taken_by(lease);
+bool Registry::may_hold(const Session& consumer, std::uint64_t number, const Capsule& capsule) {
+    return !capsule.once || capsule.is_taken_by(lease_id(consumer, number));
 }
 
 /// confirm_repeated. Also of a session that was cut off in this life: its confirm may have reached the life before.

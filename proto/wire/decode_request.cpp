@@ -537,6 +537,8 @@ Result<RequestMessage> read_confirm(std::string_view message) {
 
 Result<RequestMessage> read_claims(std::string_view message) {
     Claims out;
+    constexpr std::size_t kLeastBytes = 28;  // of one with an honest capsule id
+    out.claims.reserve(std::min(message.size() / kLeastBytes, kMaxClaims));
     for (Reader in = reader(message); in.next();) {
         if (in.tag_and_type() != bytes(pb::Claims::kClaimFieldNumber)) {
             in.skip();
