@@ -2,13 +2,14 @@
 //
 // A thousand clients with ten thousand leases come back to a daemon that was killed and started again, and say what they had: Hello, what they
 // publish, what they hold, done. "by hand" they are sockets of one process that all speak at once and wait for nothing, which is the daemon's work
-// alone; its floor is a process that accepts as many sockets, reads as many packets of the same size and descriptors with them, and answers
-// each. "with the library" they are clients of libhurray-client in processes of their own: what a program notices, from the kill on. It has in it
+// alone. "with the library" they are clients of libhurray-client in processes of their own: what a program notices, from the kill on. It has in it
 // how long a daemon takes to start, and the pauses of clients that find nobody yet.
 //
-// By hand and floor are measured in turns. A ratio above 1 is the books, and the checks of each descriptor; it would be lowered by looking
-// fewer things up for each claim.
+// Beside "by hand", in turns, two processes that accept as many sockets and answer as many packets, and keep no books. The *floor* only gets them
+// from the kernel, with the descriptors. *Reading* does with each what nobody can do without who is to understand it: it asks the kernel who its sender is, watches
+// that sender's process, decodes the packet, and checks the descriptor, by the daemon's own functions. What is above that is the books.
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -40,6 +41,8 @@
 #include "bench/private_daemon.hpp"
 #include "bench/progress.hpp"
 #include "bench/samples.hpp"
+#include "daemon/publication_check.hpp"
+#include "daemon/session.hpp"
 #include "hurray/client.hpp"
 #include "libhurray/base/unique_fd.hpp"
 #include "proto/wire/codec.hpp"
@@ -231,9 +234,34 @@ void check_all_is_back(const std::string& address, const Options& options) {
     }
 }
 
-/// Accepts whoever comes and answers each packet, as little as can be done.
-[[noreturn]] void serve_floor(int listener) {
+/// What a server without books does with what comes.
+enum class Serving {
+    Floor,    ///< gets it from the kernel
+    Reading,  ///< and sees to it that it can be understood and trusted
+};
+
+/// A packet that is not understood is none of ours, and ends the process: so no answer comes.
+void read_packet(std::span<const std::byte> packet, const wire::Received& received) {
+    const auto request = wire::decode_request(packet, received.fds.size());
+    if (!request) {
+        std::abort();
+    }
+    if (const auto* publish = std::get_if<wire::Publish>(&request->message)) {
+        std::vector<int> fds;
+        for (const UniqueFd& fd : received.fds) {
+            fds.push_back(fd.get());
+        }
+        if (!hurrayd::check_publish(*publish, fds)) {
+            std::abort();
+        }
+    }
+}
+
+/// Accepts whoever comes and answers each packet.
+[[noreturn]] void serve(int listener, Serving serving) {
     const UniqueFd epoll(::epoll_create1(EPOLL_CLOEXEC));
+    std::vector<hurrayd::PeerCredentials> senders;
+    std::vector<UniqueFd> processes;
     const auto watch = [&](int fd) {
         epoll_event interest{};
         interest.events = EPOLLIN;
@@ -251,6 +279,13 @@ void check_all_is_back(const std::string& address, const Options& options) {
             if (fd == listener) {
                 if (const int socket = ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
                     socket >= 0) {
+                    if (serving == Serving::Reading) {
+                        senders.push_back(hurrayd::peer_credentials(socket).value());
+                        if (UniqueFd process = hurrayd::peer_pidfd(socket)) {
+                            watch(process.get());
+                            processes.push_back(std::move(process));
+                        }
+                    }
                     watch(socket);
                 }
                 continue;
@@ -260,16 +295,21 @@ void check_all_is_back(const std::string& address, const Options& options) {
                 ::close(fd);
                 continue;
             }
+            if (serving == Serving::Reading) {
+                for (std::size_t k = 0; k < burst->size(); ++k) {
+                    read_packet(reader.bytes(k).first((*burst)[k].size), (*burst)[k]);
+                }
+            }
             std::vector<wire::Parcel> answers(burst->size(), wire::Parcel{std::as_bytes(std::span(answer))});
             (void)wire::send_packets(fd, answers);
         }
     }
 }
 
-/// A process that serves the floor on a socket of its own.
-class Floor {
+/// A process that serves so on a socket of its own.
+class Server {
   public:
-    explicit Floor(const std::string& path) {
+    Server(const std::string& path, Serving serving) {
         ::unlink(path.c_str());
         const UniqueFd listener(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
         const sockaddr_un address = address_of(path);
@@ -280,15 +320,15 @@ class Floor {
         process_ = ::fork();
         if (process_ == 0) {
             ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-            serve_floor(listener.get());
+            serve(listener.get(), serving);
         }
     }
-    ~Floor() {
+    ~Server() {
         ::kill(process_, SIGKILL);
         ::waitpid(process_, nullptr, 0);
     }
-    Floor(const Floor&) = delete;
-    Floor& operator=(const Floor&) = delete;
+    Server(const Server&) = delete;
+    Server& operator=(const Server&) = delete;
     [[nodiscard]] pid_t process() const noexcept { return process_; }
 
   private:
@@ -383,19 +423,23 @@ class Crowd {
     pid_t process_ = -1;
 };
 
+/// Beside each of `others`, if there are any, its ratio.
 void print_row(const char* what, const Options& options, const std::vector<std::uint64_t>& ours,
-               const std::vector<std::uint64_t>& floor) {
+               const std::array<std::vector<std::uint64_t>, 2>& others) {
     const auto ms = [](std::uint64_t ns) { return static_cast<double>(ns) / 1e6; };
     const bench::Quantiles a = bench::quantiles(ours);
     std::printf("| %-24s | %7llu | %6llu | %6zu | %8.1f | %8.1f |", what,
                 static_cast<unsigned long long>(options.clients), static_cast<unsigned long long>(options.leases),
                 ours.size(), ms(a.p50), ms(*std::ranges::max_element(ours)));
-    if (floor.empty()) {
-        std::printf(" %9s | %5s |\n", "", "");
-    } else {
-        const bench::Quantiles b = bench::quantiles(floor);
-        std::printf(" %9.1f | %5.2f |\n", ms(b.p50), static_cast<double>(a.p50) / static_cast<double>(b.p50));
+    for (const std::vector<std::uint64_t>& other : others) {
+        if (other.empty()) {
+            std::printf(" %11s | %5s |", "", "");
+        } else {
+            const bench::Quantiles b = bench::quantiles(other);
+            std::printf(" %11.1f | %5.2f |", ms(b.p50), static_cast<double>(a.p50) / static_cast<double>(b.p50));
+        }
     }
+    std::printf("\n");
 }
 
 }  // namespace
@@ -410,7 +454,7 @@ int main(int argc, char** argv) try {
 
     std::vector<std::uint64_t> listening;
     std::vector<std::uint64_t> by_hand;
-    std::vector<std::uint64_t> floor;
+    std::array<std::vector<std::uint64_t>, 2> others;  // by Serving
     {
         bench::PrivateDaemon daemon("[quota.user]\nclients = 1000000\n");
         connect_to(daemon.address());
@@ -428,14 +472,19 @@ int main(int argc, char** argv) try {
             const std::uint64_t end = bench::now_ns();
             check_all_is_back(daemon.address(), options);
 
-            const Floor server(daemon.address() + "-floor");
-            bench::put_apart({server.process()}, processors);
-            const std::uint64_t floor_begin = bench::now_ns();
-            const std::vector<UniqueFd> floor_sockets = come_back(daemon.address() + "-floor", parts);
             if (round > 0) {
                 listening.push_back(listens - killed);
                 by_hand.push_back(end - begin);
-                floor.push_back(bench::now_ns() - floor_begin);
+            }
+            for (const Serving serving : {Serving::Floor, Serving::Reading}) {
+                const std::string address = daemon.address() + "-other";
+                const Server server(address, serving);
+                bench::put_apart({server.process()}, processors);
+                const std::uint64_t other_begin = bench::now_ns();
+                const std::vector<UniqueFd> other_sockets = come_back(address, parts);
+                if (round > 0) {
+                    others[static_cast<std::size_t>(serving)].push_back(bench::now_ns() - other_begin);
+                }
             }
         }
     }
@@ -464,14 +513,16 @@ int main(int argc, char** argv) try {
         }
     }
     std::printf("%s; %s\n\n", bench::machine().c_str(),
-                processors.second >= 0 ? "by hand, the daemon or the floor on one processor, the clients on another"
-                                       : bench::to_string(bench::Placement::Together));
-    std::printf("Milliseconds; ratio = p50 / p50 of the floor.\n\n");
-    std::printf("| %-24s | %7s | %6s | %6s | %8s | %8s | %9s | %5s |\n", "", "clients", "leases", "deaths", "p50",
-                "longest", "floor p50", "ratio");
-    std::printf("|--------------------------|---------|--------|--------|----------|----------|-----------|-------|\n");
+                processors.second >= 0
+                    ? "by hand, the daemon or what is beside it on one processor, the clients on another"
+                    : bench::to_string(bench::Placement::Together));
+    std::printf("Milliseconds; ratio = p50 / p50 of the floor, or of reading.\n\n");
+    std::printf("| %-24s | %7s | %6s | %6s | %8s | %8s | %11s | %5s | %11s | %5s |\n", "", "clients", "leases",
+                "deaths", "p50", "longest", "floor p50", "ratio", "reading p50", "ratio");
+    std::printf("|--------------------------|---------|--------|--------|----------|----------|-------------|-------|");
+    std::printf("-------------|-------|\n");
     print_row("killed to listening", options, listening, {});
-    print_row("back, by hand", options, by_hand, floor);
+    print_row("back, by hand", options, by_hand, others);
     print_row("killed to back, library", options, with_library, {});
     return 0;
 } catch (const std::exception& error) {
