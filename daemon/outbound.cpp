@@ -37,7 +37,9 @@ constexpr std::size_t kFewDropped = 16;
 /// What is kept of a segment that a session was sent: here, and that the session has it where the segment is.
 constexpr std::size_t kKeptSegment = 64;
 /// A packet that waits, beside its bytes.
-constexpr std::size_t kKeptPacket = 128;
+constexpr std::size_t kKeptPacket = 160;
+/// The place of a packet that is not sent.
+constexpr std::uint64_t kNever = UINT64_MAX;
 
 bool may_step_aside(const wire::Packet& packet) noexcept {
     return std::holds_alternative<wire::AttachReply>(packet.message) ||
@@ -58,6 +60,7 @@ void Outbound::remove(SessionNumber session) {
         return;
     }
     clear(found->second);
+    tell_unheard(session, found->second);
     wake_dependents(found->second);
     forget_unread(found->second);
     for (const std::uint64_t segment : found->second.kept) {
@@ -89,6 +92,31 @@ Outbound::Queued Outbound::queued() const noexcept {
 bool Outbound::is_sent(const Place& place) const noexcept {
     const auto found = peers_.find(place.session.value);
     return found == peers_.end() || found->second.broken || found->second.sent >= place.number;
+}
+
+/// Whether the packet `index` of `out` was not sent, and never will be.
+bool Outbound::is_past_sending(const Outbox& out, std::size_t index) const noexcept {
+    const auto found = peers_.find(out.packets[index].to.value);
+    if (found != peers_.end() && !found->second.broken) {
+        return false;
+    }
+    return !is_placed_[index] || places_[index].number > (found != peers_.end() ? found->second.sent : 0);
+}
+
+/// Puts what is to be sent instead in place of the packet `index`, if one that it must follow is past sending.
+void Outbound::note_unheard(Outbox& out, std::size_t index) const {
+    Outgoing& outgoing = out.packets[index];
+    if (outgoing.unheard == nullptr) {
+        return;
+    }
+    bool is_unheard = outgoing.behind.value != 0 && !has_peer(outgoing.behind);
+    for (std::size_t before = outgoing.after; before < index && !is_unheard; ++before) {
+        is_unheard = out.packets[before].to != outgoing.to && is_past_sending(out, before);
+    }
+    if (is_unheard) {
+        outgoing.packet.message = std::move(*outgoing.unheard);
+        outgoing.unheard = nullptr;
+    }
 }
 
 bool Outbound::may_go(const Entry& entry) const noexcept {
@@ -123,13 +151,15 @@ void Outbound::place(Outbox& out, std::size_t index, std::size_t end) {
     Outgoing& outgoing = out.packets[index];
     const auto found = peers_.find(outgoing.to.value);
     if (found == peers_.end() || found->second.broken) {
+        places_[index] = {outgoing.to, kNever};
         return;
     }
     Peer& peer = found->second;
 
+    note_unheard(out, index);
     std::vector<Place> after = unsent_before(out, index);
     if (!after.empty() && may_step_aside(outgoing.packet)) {
-        enqueue(outgoing.to, peer, outgoing.packet, std::move(after), true);
+        enqueue(peer, outgoing, std::move(after), true);
         return;
     }
     if (after.empty() && peer.queue.empty()) {
@@ -147,15 +177,16 @@ void Outbound::place(Outbox& out, std::size_t index, std::size_t end) {
         }
         carry_all(peer, outgoing.packet);
         if (peer.broken) {
+            places_[index] = {outgoing.to, kNever};
             return;
         }
         if (sent == wire::Sent::TooManyInFlight) {
-            enqueue(outgoing.to, peer, outgoing.packet, {}, true);
+            enqueue(peer, outgoing, {}, true);
             return;
         }
     }
-    enqueue(outgoing.to, peer, outgoing.packet, std::move(after), false);
-    places_[index] = {outgoing.to, peer.placed};
+    enqueue(peer, outgoing, std::move(after), false);
+    places_[index] = {outgoing.to, peer.broken ? kNever : peer.placed};
 }
 
 /// The packet is in its socket.
@@ -320,6 +351,7 @@ bool Outbound::send_run(Peer& peer, Outbox& out, std::size_t first, std::size_t 
         if (i != first && !may_join(out, i)) {
             break;
         }
+        note_unheard(out, i);
         leave_out_kept(peer, next.packet, run_segments_);
         const std::size_t first_fd = run_fds_.size();
         if (const auto* carried = carried_segments(next.packet)) {
@@ -407,9 +439,9 @@ bool Outbound::is_over(const Peer& peer) const noexcept {
     return (peer.full || peer.refused) && (packets > limits_.packets || bytes > limits_.bytes);
 }
 
-void Outbound::enqueue(SessionNumber session, Peer& peer, const wire::Packet& packet, std::vector<Place> after,
-                       bool aside) {
-    wire::encode(packet, encoded_);
+void Outbound::enqueue(Peer& peer, const Outgoing& outgoing, std::vector<Place> after, bool aside) {
+    const SessionNumber session = outgoing.to;
+    wire::encode(outgoing.packet, encoded_);
     if (peer.bytes + peer.aside_bytes + encoded_.size() > limits_.most_bytes) {
         if (peer.full || peer.refused) {
             break_off(session, peer, "slow reader");
@@ -423,13 +455,17 @@ void Outbound::enqueue(SessionNumber session, Peer& peer, const wire::Packet& pa
     }
     Entry entry;
     entry.bytes = encoded_.view();
-    if (const auto* carried = carried_segments(packet)) {
+    if (const auto* carried = carried_segments(outgoing.packet)) {
         for (const wire::Segment& segment : *carried) {
             if (segment.carries_fd) {
                 segments_.hold({segment.number});
                 entry.segments.push_back({segment.number});
             }
         }
+    }
+    if (outgoing.unheard != nullptr && aside) {
+        wire::encode({outgoing.packet.request_id, *outgoing.unheard}, encoded_);
+        entry.unheard = encoded_.view();
     }
     wait_for(session, after);
     entry.after = std::move(after);
@@ -544,10 +580,7 @@ wire::Sent Outbound::send(SessionNumber session, Peer& peer, std::string_view by
             break;
         case wire::Sent::Gone:
             // Not the end of the session: what the peer had sent before it left is still to be read.
-            clear(peer);
-            peer.broken = true;
-            tell_kept(session, peer);
-            wake_dependents(peer);
+            mark_broken(session, peer);
             break;
     }
     return *sent;
@@ -742,11 +775,37 @@ void Outbound::clear(Peer& peer) {
     set_refused(peer, false);
 }
 
-void Outbound::break_off(SessionNumber session, Peer& peer, std::string_view reason) {
+/// Of what waited for what `peer` won't be sent any more, that goes out which is for this case.
+void Outbound::tell_unheard(SessionNumber session, const Peer& peer) {
+    const auto is_unheard = [&](const Entry& entry) {
+        return !entry.unheard.empty() && std::ranges::any_of(entry.after, [&](const Place& place) {
+            return place.session == session && place.number > peer.sent;
+        });
+    };
+    for (const SessionNumber dependent : peer.dependents) {
+        const auto found = peers_.find(dependent.value);
+        if (found == peers_.end()) {
+            continue;
+        }
+        for (Entry& entry : found->second.aside) {  // in the queue is nothing of the kind that still waits
+            if (is_unheard(entry)) {
+                found->second.aside_bytes += entry.unheard.size() - entry.bytes.size();
+                entry.bytes = std::exchange(entry.unheard, {});
+            }
+        }
+    }
+}
+
+void Outbound::mark_broken(SessionNumber session, Peer& peer) {
     clear(peer);
     peer.broken = true;
     tell_kept(session, peer);
+    tell_unheard(session, peer);
     wake_dependents(peer);
+}
+
+void Outbound::break_off(SessionNumber session, Peer& peer, std::string_view reason) {
+    mark_broken(session, peer);
     listener_.broken(session, reason);
 }
 

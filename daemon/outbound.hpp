@@ -39,7 +39,7 @@ namespace hurrayd {
 ///    that wait for another session step aside, and later packets pass them; so do grants whose descriptors may not be
 ///    sent yet. The order of neither matters to a client, and a consumer must not be held up as a whole by one producer
 ///    that sleeps.
-/// 2. Nobody waits for a session that is gone or broken.
+/// 2. Nobody waits for a session that is gone or broken. What the outbox has for that case is sent in place of what waited for it (`unheard`).
 /// 3. Who reads nothing is cut, `patience` after it went over its limits or others began to wait for it; at once where its user costs
 ///    too much. Who reads is not, nor who has read all that it was sent: what a session is kept from by another one is not charged to it. While grants wait since all have too many
 ///    descriptors unread, others wait for those who have them: whoever has the most goes first.
@@ -140,6 +140,7 @@ class Outbound {
         std::string bytes;
         std::vector<SegmentNumber> segments;  ///< held
         std::vector<Place> after;
+        std::string unheard;  ///< what is sent instead if one of those never is; empty: nothing
     };
     struct Peer {
         int socket = -1;
@@ -166,6 +167,8 @@ class Outbound {
     };
 
     [[nodiscard]] bool is_sent(const Place& place) const noexcept;
+    [[nodiscard]] bool is_past_sending(const Outbox& out, std::size_t index) const noexcept;
+    void note_unheard(Outbox& out, std::size_t index) const;
     [[nodiscard]] bool may_go(const Entry& entry) const noexcept;
     [[nodiscard]] std::vector<Place> unsent_before(const Outbox& out, std::size_t index) const;
     void place(Outbox& out, std::size_t index, std::size_t end);
@@ -182,8 +185,7 @@ class Outbound {
     void tell_kept(SessionNumber session, const Peer& peer);
     hurray::wire::Sent send(SessionNumber session, Peer& peer, std::string_view bytes,
                             const std::vector<hurray::wire::Segment>* carried, const std::vector<SegmentNumber>& held);
-    void enqueue(SessionNumber session, Peer& peer, const hurray::wire::Packet& packet, std::vector<Place> after,
-                 bool aside);
+    void enqueue(Peer& peer, const Outgoing& outgoing, std::vector<Place> after, bool aside);
     void put_aside(Peer& peer, Entry entry);
     void add_unsent(std::vector<Place>& after, const Place& place, SessionNumber to) const;
     [[nodiscard]] bool is_over(const Peer& peer) const noexcept;
@@ -197,6 +199,8 @@ class Outbound {
     void flush(SessionNumber session);
     void flush_all();
     void clear(Peer& peer);
+    void tell_unheard(SessionNumber session, const Peer& peer);
+    void mark_broken(SessionNumber session, Peer& peer);
     void break_off(SessionNumber session, Peer& peer, std::string_view reason);
     void wake_dependents(Peer& peer);
     void set_refused(Peer& peer, bool refused) noexcept;

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -20,6 +21,9 @@ struct Outgoing {
     std::size_t after = 0;
     /// May be sent only once all that was written to this session before is in its socket. 0: it waits for none.
     SessionNumber behind{};
+    /// Of an acknowledgement (Done): sent in its place if one that it must follow can't be sent any more, since its receiver has gone or is
+    /// cut off. Null: it is sent all the same.
+    std::unique_ptr<hurray::wire::PacketMessage> unheard = nullptr;
 };
 
 /// What one packet (or one end of a session, one deadline) sets off, in the protocol's order; or what several do that one session
@@ -61,6 +65,10 @@ struct Outbox {
     void send_behind(SessionNumber other, SessionNumber to, std::uint64_t request_id,
                      hurray::wire::PacketMessage message) {
         packets.push_back({to, {request_id, std::move(message)}, packets.size(), other});
+    }
+    /// What is sent in place of the last packet; see Outgoing::unheard.
+    void or_if_unheard(hurray::wire::PacketMessage message) {
+        packets.back().unheard = std::make_unique<hurray::wire::PacketMessage>(std::move(message));
     }
     void clear() noexcept {
         kept.clear();

@@ -238,7 +238,8 @@ class Registry {
     /// What was granted to a take is the taker's. Reply: Done, after TAKEN to the producer; again if it is repeated.
     /// Fails: NotFound         the session holds no such lease
     ///        InvalidArgument  it is of no take
-    ///        ProducerLost     the producer's session is over, and the capsule does not linger: the lease has ended
+    ///        ProducerLost     the producer's session is over, and the capsule does not linger: the lease has ended. In place of Done it
+    ///                         also comes if the producer is cut off before it was sent TAKEN: what it publishes again may be the same work
     void confirm(SessionNumber from, std::uint64_t request_id, const wire::Confirm& confirm, Outbox& out);
 
     /// Reply: Done; room is kept for a segment that is about to be made, until a publish names the reservation.

@@ -125,19 +125,27 @@ void Registry::confirm(SessionNumber from, std::uint64_t request_id, const wire:
             Error{Errc::InvalidArgument, "lease " + std::to_string(confirm.lease) + " is of no take", "confirm.lease"});
         return;
     }
+    const Error gone{Errc::ProducerLost, "the producer of what was granted is gone", "confirm.lease"};
+    const auto refuse_if_unheard =
+        [&] {  // a producer that is cut off before it heard of it may publish the same work again
+            if (!(keeps_ && lease.capsule->lingering)) {
+                out.or_if_unheard(gone);
+            }
+        };
     if (lease.grant == 0) {  // said again; the answer must not overtake TAKEN
         out.send_behind(producer != nullptr ? producer->number : SessionNumber{}, from, request_id, wire::Done{});
+        refuse_if_unheard();
         return;
     }
     const std::size_t first = out.packets.size();
     if (!is_kept(*lease.capsule)) {  // confirm_needs_producer
         close_lease(lease, What::Lost, out);
-        out.send_after(first, from, request_id,
-                       Error{Errc::ProducerLost, "the producer of what was granted is gone", "confirm.lease"});
+        out.send_after(first, from, request_id, gone);
         return;
     }
     mark_taken(lease, out);
     out.send_after(first, from, request_id, wire::Done{});  // tell_then_answer
+    refuse_if_unheard();
     refuse_waiters(*lease.capsule, out);
     tell_watchers(1, out);
 }

@@ -194,6 +194,68 @@ TEST_F(OutboundTest, WhatComesBehindAnotherSessionIsNotCarriedForward) {
     EXPECT_EQ(arrived(consumer), (Ids{3, 4}));
 }
 
+// "The job is yours" must not go out if its producer, who never heard of it, is cut off and may give it to somebody else.
+TEST_F(OutboundTest, AcknowledgementOfWhatIsNeverHeardIsReplaced) {
+    const auto confirm = [this](SessionNumber producer, SessionNumber taker, std::uint64_t id) {
+        const std::size_t told = out.packets.size();
+        out.send(producer, id, wire::PublishReply{});
+        out.send_after(told, taker, id, wire::Done{});
+        out.or_if_unheard(hurray::Error{hurray::Errc::ProducerLost, "unheard"});
+    };
+    const auto answers = [this](SessionNumber taker) {  // whether each is the acknowledgement
+        std::vector<std::pair<std::uint64_t, bool>> answers;
+        std::array<std::byte, wire::kMaxPacketBytes> buffer;
+        for (;;) {
+            const auto received = wire::receive_packet(ends.at(taker.value).peer.get(), buffer);
+            if (!received || received->kind != wire::Received::Kind::Packet) {
+                return answers;
+            }
+            const auto packet = wire::decode_packet(std::span(buffer).first(received->size), 0);
+            answers.emplace_back(packet->request_id, std::holds_alternative<wire::Done>(packet->message));
+        }
+    };
+    using Answers = std::vector<std::pair<std::uint64_t, bool>>;
+    const auto producer = add(1);
+    const auto taker = add(2);
+    confirm(producer, taker, 1);
+    outbound.deliver(out);
+    EXPECT_EQ(answers(taker), (Answers{{1, true}}));
+
+    // In time: it reads after all.
+    (void)arrived(producer);
+    fill(producer);
+    confirm(producer, taker, 2);
+    confirm(producer, taker, 3);
+    outbound.deliver(out);
+    EXPECT_EQ(answers(taker), Answers{});
+    EXPECT_EQ(drain(producer), (Ids{2, 3}));
+    EXPECT_EQ(answers(taker), (Answers{{2, true}, {3, true}}));
+
+    // It never does. What comes after the cut and before its end is not heard either.
+    fill(producer);
+    confirm(producer, taker, 4);
+    outbound.deliver(out);
+    wait();
+    EXPECT_EQ(broken_sessions, (Broken{{1, "holds others up"}}));
+    EXPECT_EQ(answers(taker), (Answers{{4, false}}));
+    confirm(producer, taker, 5);
+    confirm(producer, taker, 6);
+    out.send_behind(producer, taker, 7, wire::Done{});
+    out.or_if_unheard(hurray::Error{hurray::Errc::ProducerLost, "unheard"});
+    outbound.deliver(out);
+    EXPECT_EQ(answers(taker), (Answers{{5, false}, {6, false}, {7, false}}));
+
+    // It leaves: with what is in its socket, which counts as heard, and without what is not.
+    const auto other = add(3);
+    confirm(other, taker, 8);
+    outbound.deliver(out);
+    fill(other);
+    confirm(other, taker, 9);
+    outbound.deliver(out);
+    outbound.remove(other);
+    EXPECT_EQ(answers(taker), (Answers{{8, true}, {9, false}}));
+}
+
 TEST_F(OutboundTest, ABurstBringsWhoKeepsSegmentsEachDescriptorOnce) {
     const auto producer = add(1);
     const auto consumer = add(2);
