@@ -119,6 +119,7 @@ def test_every_call_of_a_forked_child_says_forked(run):
         warnings.simplefilter("ignore", DeprecationWarning)
         publication = client.publish("mine", np.zeros(1), copy=True)
         allocated = client.allocate(10, "int8")
+        watch = client.watch()
         child = os.fork()
         if child == 0:
             for call in (
@@ -130,6 +131,9 @@ def test_every_call_of_a_forked_child_says_forked(run):
                 lambda: client.status(),
                 lambda: client.watch(),
                 lambda: publication.withdraw(),
+                lambda: publication.wait_ended(),
+                lambda: [watch.get() for _ in range(3)],
+                lambda: client.hold(),
             ):
                 try:
                     call()

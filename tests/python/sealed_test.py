@@ -111,6 +111,13 @@ def test_own_memory_is_published_as_it_is(client, other, memfd, seals):
     assert publication.reusable == (seals == REUSABLE)
 
 
+def test_file_objects_of_a_list_that_nobody_else_keeps_are_published(client, other, memfd):
+    fd = memfd(bytes(range(100)) + bytes(3996), IMMUTABLE)
+    client.publish_fds("kept", [os.fdopen(os.dup(fd), "rb")], 100, "uint8")
+    with other.attach("kept") as tensor:
+        assert (np.asarray(tensor) == np.arange(100)).all()
+
+
 def test_tensors_lie_in_a_file_where_placements_say(client, other, memfd):
     fd = memfd(b"".join(bytes([i]) * 4096 for i in range(4)), IMMUTABLE)
     with os.fdopen(os.dup(fd), "rb") as file, client.group() as group:

@@ -311,6 +311,7 @@ class Watch:
         if self._events is None:
             raise InvalidArgumentError("a watch with a callback is no iterator")
         seconds = _arguments.seconds("timeout", timeout)
+        self._client._check_process()
         try:
             item = self._events.get(seconds != 0, seconds)
         except queue.Empty:
@@ -353,6 +354,7 @@ class Client:
         self._publications: weakref.WeakSet[_PublicationState] = weakref.WeakSet()
         self._lock = threading.RLock()  # of the two sets; a finalizer may close the client at any allocation
         self._gone = threading.Event()  # closed, or the connection has ended
+        self._process = os.getpid()
         this = weakref.ref(self)
 
         def on_change(state):
@@ -511,12 +513,12 @@ class Client:
             descriptor = _hurray.encode_dense(_arrays.row_major(_arguments.shape(shape), dtype))
         else:
             descriptor = _arguments.bytes_like("descriptor", descriptor)
-        fds = _arguments.file_descriptors(fds)
+        numbers = _arguments.file_descriptors(fds)  # `fds` stays: an object that only the caller's list held would close its file
         state = _PublicationState(on_release, on_open, on_take)
         published = self._core.publish_fds(
             name,
             descriptor,
-            fds,
+            numbers,
             _arguments.placements(placements),
             self._terms(state, group, access, retain, once, linger, timeout),
         )
@@ -700,6 +702,7 @@ class Client:
         ConnectionLostError, at that moment, if the client has given up reaching the daemon (see `connect`): its publications have ended then.
         """
         _check_stop(stop)
+        self._check_process()
         if stop is None:
             hold(self._gone)
         else:
@@ -741,7 +744,13 @@ class Client:
         for state in publications:
             state.done.set()
 
+    def _check_process(self) -> None:
+        # In a forked child nothing wakes who waits here: the client's thread is the parent's.
+        if os.getpid() != self._process:
+            raise ForkedError("this client belongs to the parent process: connect again in the child")
+
     def _wait(self, event: threading.Event, timeout) -> None:
+        self._check_process()
         event.wait(_arguments.seconds("timeout", timeout))
 
     def _raise_gone(self):
