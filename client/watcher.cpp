@@ -202,10 +202,12 @@ Result<void> Watcher::watch_again(Connection& connection, std::vector<Notice>& n
 void Watcher::tell(const std::shared_ptr<Watch>& watch, EventRecord record, std::vector<Notice>& notices) {
     {
         const std::lock_guard lock(watch->mutex);
-        if (watch->gap || watch->cancelled) {
+        const bool may_be_dropped = record.kind != HURRAY_EVENT_SNAPSHOT_END;  // somebody may wait for it
+        if (watch->cancelled || (watch->gap && may_be_dropped)) {
             return;
         }
-        if (watch->untold == kMostUntold) {
+        const std::size_t most = watch->has_told_snapshot ? kMostUntold : kMostOfSnapshot;
+        if (watch->untold >= most && may_be_dropped) {
             watch->gap = true;
             record = EventRecord{};
             record.kind = HURRAY_EVENT_GAP;

@@ -3,6 +3,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
+#include <map>
 #include <thread>
 
 #include <sys/socket.h>
@@ -99,6 +100,36 @@ TEST_F(Look, WatchTellsOfALostProducer) {
     ASSERT_TRUE(log.wait_for(HURRAY_EVENT_PRODUCER_LOST));
     EXPECT_EQ(log.count(HURRAY_EVENT_PUBLISHED), 1U);
     EXPECT_EQ(log.count(HURRAY_EVENT_RETIRED), 0U);
+}
+
+// Programs wait for the end of the snapshot: with a mark that is dropped they would wait for ever.
+TEST_F(Look, SlowWatcherOfThousandsIsShownAllOfThemAndTheEnd) {
+    constexpr std::size_t kCapsules = 6000;
+    Client producer = connect();
+    for (std::size_t i = 0; i < kCapsules; ++i) {
+        publish(producer, "many/" + std::to_string(i), 1, 1);
+    }
+    Client watcher = connect();
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool may_go_on = false;
+    std::map<std::uint32_t, std::size_t> told;
+    const Watch watch = watcher.watch("many/", [&](const Event& event) {
+        std::unique_lock lock(mutex);
+        changed.wait_for(lock, kWatchdog, [&] { return may_go_on; });
+        ++told[event.kind];
+        changed.notify_all();
+    });
+    for (int i = 0; i < 20; ++i) {  // each reads what came before its answer; the daemon goes on when it has been read
+        watcher.list("nothing");
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    std::unique_lock lock(mutex);
+    may_go_on = true;
+    changed.notify_all();
+    ASSERT_TRUE(changed.wait_for(lock, kWatchdog, [&] { return told.contains(HURRAY_EVENT_SNAPSHOT_END); }));
+    EXPECT_EQ(told, (std::map<std::uint32_t, std::size_t>{{HURRAY_EVENT_PRESENT, kCapsules},
+                                                          {HURRAY_EVENT_SNAPSHOT_END, 1}}));
 }
 
 TEST_F(Look, EndedWatchTellsNothingMore) {
