@@ -447,6 +447,10 @@ void Outbound::enqueue(Peer& peer, const Outgoing& outgoing, std::vector<Place> 
             break_off(session, peer, "slow reader");
             return;
         }
+        if (peer.aside_bytes > peer.bytes) {  // it reads, and has asked for all that itself
+            break_off(session, peer, "asks more than is read by whom it waits for");
+            return;
+        }
         // It reads; whom it waits for does not.
         break_off_all(after);
         if (!peer.queue.empty()) {
@@ -595,11 +599,18 @@ void Outbound::writable(SessionNumber session) {
     }
 }
 
+/// Whether the first that waits aside with descriptors may go. Asked before all of them are moved, of which there may be thousands.
+bool Outbound::has_room_for_aside(Peer& peer) noexcept {
+    const auto first = std::ranges::find_if(peer.aside, [](const Entry& entry) { return !entry.segments.empty(); });
+    return first == peer.aside.end() || may_carry(peer, first->segments.size());
+}
+
 void Outbound::spoke(SessionNumber session) {
     if (refused_ == 0) {
         return;
     }
-    if (const auto found = peers_.find(session.value); found != peers_.end() && found->second.refused) {
+    if (const auto found = peers_.find(session.value);
+        found != peers_.end() && found->second.refused && has_room_for_aside(found->second)) {
         set_refused(found->second, false);
         to_flush_.push_back(session);
         flush_all();
@@ -609,7 +620,7 @@ void Outbound::spoke(SessionNumber session) {
 void Outbound::retry_refused() {
     crowded_ = false;
     for (auto& [number, peer] : peers_) {
-        if (peer.refused) {
+        if (peer.refused && has_room_for_aside(peer)) {
             set_refused(peer, false);
             to_flush_.push_back({number});
         }

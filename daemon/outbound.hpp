@@ -191,6 +191,7 @@ class Outbound {
     [[nodiscard]] bool is_over(const Peer& peer) const noexcept;
     [[nodiscard]] bool may_carry(Peer& peer, std::size_t count) noexcept;
     [[nodiscard]] bool fits_all(std::size_t count) noexcept;
+    [[nodiscard]] bool has_room_for_aside(Peer& peer) noexcept;
     void forget_unread(Peer& peer) noexcept;
     void note_read(Peer& peer) noexcept;
     void cut_hoarder(std::chrono::steady_clock::time_point now);

@@ -318,6 +318,8 @@ class Registry {
     /// What users may have. Clients are counted by whom they connect to, the rest is here.
     [[nodiscard]] Quotas& quotas() noexcept { return quotas_; }
 
+    /// What all this costs hurrayd, in bytes, with what waits elsewhere to be read.
+    [[nodiscard]] std::uint64_t cost() const noexcept { return cost_; }
     /// Leases that a session holds, and would lose if it ended now.
     [[nodiscard]] std::size_t leases_of(SessionNumber number) const { return session(number).leases.size(); }
 
@@ -820,6 +822,7 @@ class Registry {
     std::map<wire::FileIdentity, File> files_;                      // that segments are made of
     std::map<std::uint32_t, ReservationList> writing_;              // each user's reservations, oldest first
     std::uint64_t all_bytes_ = 0;                                   // everybody's memory, kept and reserved
+    std::uint64_t cost_ = 0;                                        // everybody's kept_bytes and queued_bytes
     /// What watchers are still to be told, without their numbers. As a rule empty when a step is over. Each step tells as many as
     /// it may add, staging included, so there are never more than two for each capsule that was staged, or retained, at one time.
     std::deque<Announcement> announcements_;

@@ -322,6 +322,7 @@ void Registry::check_consistency() const {
         HURRAY_CHECK(use != Totals{});
     }
     HURRAY_CHECK(uses == uses_);
+    HURRAY_CHECK(cost_ == totals().kept_bytes + totals().queued_bytes);
     HURRAY_CHECK(history_.leases_opened == history_.leases_released + history_.leases_lost + leases);
 }
 

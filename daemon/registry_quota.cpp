@@ -237,6 +237,7 @@ bool Registry::is_user_full(SessionNumber number) const noexcept {
 /// Puts `bytes` on a user's bill, and on that of the session with which they go, if there is one.
 void Registry::charge(Session* session, std::uint32_t uid, std::uint64_t bytes) {
     count(uid).kept_bytes += bytes;
+    cost_ += bytes;
     if (session != nullptr) {
         session->kept_bytes += bytes;
     }
@@ -244,6 +245,7 @@ void Registry::charge(Session* session, std::uint32_t uid, std::uint64_t bytes) 
 
 void Registry::discharge(Session* session, std::uint32_t uid, std::uint64_t bytes) {
     count(uid).kept_bytes -= bytes;
+    cost_ -= bytes;
     if (session != nullptr) {
         session->kept_bytes -= bytes;
     }
@@ -254,6 +256,7 @@ void Registry::note_queued(SessionNumber number, std::uint64_t bytes) noexcept {
         std::uint64_t& queued = found->second.queued_bytes;
         std::uint64_t& of_user = uses_.at(found->second.identity.uid).queued_bytes;
         of_user = of_user - queued + bytes;
+        cost_ = cost_ - queued + bytes;
         queued = bytes;
     }
 }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include <fcntl.h>
+#include <malloc.h>
 #include <sys/file.h>
 #include <sys/random.h>
 #include <sys/socket.h>
@@ -38,6 +39,10 @@ constexpr std::chrono::milliseconds kRetryPause{10};
 constexpr std::chrono::milliseconds kStalledPause{250};
 /// How long it may take until those who keep a segment are told that it is gone: they hold its memory until then.
 constexpr std::chrono::milliseconds kGonePause{200};
+/// How much less than before is needed when memory is given back to the system, which the C library keeps otherwise, and how long after
+/// that: so not while things come and go.
+constexpr std::uint64_t kWorthGivingBack = std::uint64_t{4} << 20;
+constexpr std::chrono::seconds kGiveBackPause{1};
 /// Packets of one session that are read at a time.
 constexpr std::size_t kBurst = 16;
 /// What a burst sets off is gathered up to here: so many packets are enough for a system call each, and for one wait.
@@ -178,6 +183,7 @@ Server::Server(asio::io_context& io, Endpoint endpoint, const ServerLimits& limi
       retry_(io),
       stalled_(io),
       gone_(io),
+      give_back_(io),
       hello_(io),
       processes_(io, [this](SessionNumber number) { on_death(number); }),
       requests_(limits.requests),
@@ -248,6 +254,7 @@ void Server::stop() {
     retry_.cancel();
     stalled_.cancel();
     gone_.cancel();
+    give_back_.cancel();
     hello_.cancel();
     processes_.stop();
     for (const auto& [number, session] : sessions_) {
@@ -658,6 +665,10 @@ void Server::finish_step() {
     if (outbound_.has_gone() && !gone_armed_) {
         arm_gone();
     }
+    most_cost_ = std::max(most_cost_, registry_.cost());
+    if (has_too_much() && !give_back_armed_) {
+        arm_give_back();
+    }
     if (registry_.next_deadline_ms() != armed_deadline_ms_) {
         arm_deadline();
     }
@@ -751,6 +762,23 @@ void Server::arm_gone() {
         if (!failed && !stopped_) {
             outbound_.tell_gone();
             finish_step();
+        }
+    });
+}
+
+/// Whether little is left of what was needed.
+bool Server::has_too_much() const noexcept {
+    return most_cost_ - registry_.cost() >= std::max(kWorthGivingBack, most_cost_ / 2);
+}
+
+void Server::arm_give_back() {
+    give_back_armed_ = true;
+    give_back_.expires_after(kGiveBackPause);
+    give_back_.async_wait([this](const boost::system::error_code& failed) {
+        give_back_armed_ = false;
+        if (!failed && !stopped_ && has_too_much()) {
+            most_cost_ = registry_.cost();
+            ::malloc_trim(0);
         }
     });
 }

@@ -153,6 +153,8 @@ class Server final : private Session::Owner, private Outbound::Listener {
     void arm_retry();
     void arm_stalled();
     void arm_gone();
+    [[nodiscard]] bool has_too_much() const noexcept;
+    void arm_give_back();
     void arm_hello();
     void cut_ungreeted();
     void deliver();
@@ -171,6 +173,9 @@ class Server final : private Session::Owner, private Outbound::Listener {
     bool stalled_armed_ = false;
     asio::steady_timer gone_;
     bool gone_armed_ = false;
+    asio::steady_timer give_back_;
+    bool give_back_armed_ = false;
+    std::uint64_t most_cost_ = 0;  ///< the registry's, since memory was given back to the system
     /// Who came and when, in that order; those who have greeted or left are dropped when their time is over.
     std::deque<std::pair<std::chrono::steady_clock::time_point, SessionNumber>> ungreeted_;
     asio::steady_timer hello_;

@@ -25,9 +25,8 @@ using hurray::wire::Received;
 constexpr std::chrono::milliseconds kLeastThrottle{1};
 /// Packets of one peer before the others have their turn.
 constexpr std::size_t kBurst = 16;
-/// Packets that are read from a dead peer. Its socket held some hundreds at most; more come only from a forked child that
-/// goes on sending, and that is nobody whom we serve.
-constexpr std::size_t kLastPackets = 4096;
+/// What they may cost together. Whose cost more has fewer read at a time, down to one, until they cost less again.
+constexpr std::chrono::microseconds kBurstTime{500};
 /// Supplementary groups that are asked for at first: more than most users are in.
 constexpr std::size_t kUsualGroups = 32;
 /// How long the end of a dead peer waits until descriptors that it sent are closed, so that what it sent after them counts.
@@ -67,7 +66,8 @@ Session::Session(asio::io_context& io, Owner& owner, hurray::UniqueFd socket, hu
       pidfd_(std::move(pidfd)),
       peer_(std::move(peer)),
       tokens_(rate),
-      next_token_(io) {
+      next_token_(io),
+      burst_(kBurst) {
     (void)socket.release();
 }
 
@@ -96,7 +96,8 @@ void Session::wait_readable() {
         if (failed || self->closed_) {
             return;
         }
-        const Read read_until = self->read(kBurst);
+        std::size_t left = kBurst;
+        const Read read_until = self->read(left);
         if (read_until == Read::More || read_until == Read::Empty) {
             self->wait_readable();
         }
@@ -110,8 +111,21 @@ void Session::process_died() {
 
 void Session::read_last() {
     // A forked child may hold the socket open for ever. What the dead process had sent still counts.
-    switch (read(kLastPackets)) {
+    std::size_t left = std::min(kBurst, last_packets_);
+    last_packets_ -= left;
+    const Read read_until = read(left);
+    last_packets_ += left;
+    switch (read_until) {
         case Read::More:
+            if (last_packets_ != 0) {  // after the others' turn
+                asio::post(socket_.get_executor(), [self = shared_from_this()] {
+                    if (!self->closed_) {
+                        self->read_last();
+                    }
+                });
+                break;
+            }
+            [[fallthrough]];
         case Read::Empty:
         case Read::Throttled:
             owner_.on_end(*this, "process died");
@@ -139,9 +153,18 @@ void Session::want_writable() {
     });
 }
 
-Session::Read Session::read(std::size_t most) {
-    while (most != 0) {
-        if (const Read read_until = read_once(most); read_until != Read::More) {
+Session::Read Session::read(std::size_t& left) {
+    const auto begin = std::chrono::steady_clock::now();
+    while (left != 0) {
+        const std::size_t before = left;
+        const Read read_until = read_once(left);
+        const auto taken = std::chrono::steady_clock::now() - begin;
+        if (taken > kBurstTime) {
+            burst_ = std::max<std::size_t>((before - left) / 2, 1);
+            return read_until;
+        }
+        burst_ = std::min(burst_ * 2, kBurst);
+        if (read_until != Read::More) {
             return read_until;
         }
     }
@@ -154,7 +177,7 @@ Session::Read Session::read_once(std::size_t& left) {
         return Read::Paused;
     }
     const bool is_limited = tokens_.is_limited() && !dead_;
-    std::size_t most = left;
+    std::size_t most = std::min(left, burst_);
     if (is_limited) {
         const auto now = std::chrono::steady_clock::now();
         most = std::min<std::uint64_t>(most, tokens_.available(now));

@@ -78,8 +78,8 @@ class Session : public std::enable_shared_from_this<Session> {
     void wait_readable();
     /// Reads what the dead process has left, then the session is over.
     void read_last();
-    /// Up to `most` packets.
-    Read read(std::size_t most);
+    /// Up to `left` packets, and takes them off. Ends early, though there is more, if they cost much.
+    Read read(std::size_t& left);
     Read read_once(std::size_t& left);
     Read throttle();
     Read read_without_fds();
@@ -91,7 +91,11 @@ class Session : public std::enable_shared_from_this<Session> {
     Dispatcher::Peer peer_;
     TokenBucket tokens_;
     asio::steady_timer next_token_;
+    std::size_t burst_;  ///< packets that are read in one system call
     std::size_t pauses_ = 0;
+    /// Packets that are still read from a dead peer. Its socket held some hundreds at most; more come only from a forked child that
+    /// goes on sending, and that is nobody whom we serve.
+    std::size_t last_packets_ = 4096;
     bool dead_ = false;  ///< the process, that is
     bool closed_ = false;
 };

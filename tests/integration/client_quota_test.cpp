@@ -1,11 +1,14 @@
 // Quotas as programs meet them: how far a budget reaches, what a refusal says, and that hurrayctl says the same.
 #include <array>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <deque>
 #include <fstream>
+#include <optional>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <variant>
 #include <vector>
 
@@ -18,6 +21,7 @@
 #include "tests/support/child.hpp"
 #include "tests/support/prometheus_text.hpp"
 #include "tests/support/raw_peer.hpp"
+#include "tests/support/sanitized.hpp"
 #include "tests/support/temporary_directory.hpp"
 
 namespace hurray::test {
@@ -281,6 +285,35 @@ TEST(Quotas, RefusalForTheDaemonsBudgetNamesTheSum) {  // case F5 d
     EXPECT_EQ(message, "HURRAY_ERR_OVER_QUOTA: hurray_client_allocate: all users together have " +
                            in_words(17 * kMiB, 4 * kMiB, 20 * kMiB, "quota.bytes") +
                            holders_of(daemon.hurrayctl("status")) + " (reserve.bytes)");
+}
+
+// What one user had is the host's again, and not kept by hurrayd for whoever comes next.
+TEST(Quotas, MemoryOfWhoHasLeftGoesBackToTheSystem) {
+    if (kIsSanitized || kIsThreadSanitized) {
+        GTEST_SKIP() << "the sanitizers' allocators keep what is freed";
+    }
+    const QuotaDaemon daemon("[resume]\nwindow = 0\n");  // while that is open, names of what was there are remembered
+    const auto resident = [&] {
+        std::ifstream file("/proc/" + std::to_string(daemon.process().pid()) + "/statm");
+        std::uint64_t all = 0;
+        std::uint64_t pages = 0;
+        file >> all >> pages;
+        return pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+    };
+    const std::uint64_t before = resident();
+    std::optional<Client> producer(daemon.connect("producer"));
+    for (int i = 0; i < 50'000; ++i) {
+        producer->publish("many/" + std::to_string(i), producer->allocate<std::uint8_t>({16}));
+    }
+    const Client stays = daemon.connect("stays");  // so that what is free is not just the end of the heap
+    const std::uint64_t most = resident();
+    EXPECT_GT(most, before + 8 * kMiB);
+    producer.reset();
+    const auto end = std::chrono::steady_clock::now() + kWatchdog;
+    while (resident() - before > (most - before) / 2 && std::chrono::steady_clock::now() < end) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    EXPECT_LE(resident() - before, (most - before) / 2) << "of " << (most - before) / kMiB << " MiB";
 }
 
 }  // namespace

@@ -532,6 +532,20 @@ TEST_F(OutboundTest, WhatWaitsForAnotherIsBoundedToo) {
         out.send_after(first, b, id, wire::AttachReply{});
         small.deliver(out);
     }
+    // Whoever asked for it all is cut, and not whom it waits for, who may just be busy.
+    EXPECT_EQ(broken_sessions, (Broken{{2, "asks more than is read by whom it waits for"}}));
+    broken_sessions.clear();
+
+    // What it did not ask for is not charged to it.
+    const auto c = add(3);
+    small.add(c, ends[3].daemon.get());
+    std::size_t first = out.packets.size();
+    out.send(a, 1, wire::Done{});
+    out.send_after(first, c, 2, wire::PublishReply{});
+    for (std::uint64_t id = 1; id <= 20'000 && broken_sessions.empty(); ++id) {
+        out.send(c, 0, wire::Retired{});
+        small.deliver(out);
+    }
     EXPECT_EQ(broken_sessions, (Broken{{1, "holds others up"}}));
 }
 
