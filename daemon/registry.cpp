@@ -642,6 +642,10 @@ Registry::Capsule* Registry::find_live(const Session& viewer, Names::value_type&
         return version != name.live.end() ? first_good(version, std::next(version)) : nullptr;
     }
     if (name.once) {
+        // What was queued by who is ending is nobody's, and out of the way of the next who asks: there may be any number.
+        while (!name.live.empty() && !is_kept(static_cast<const Capsule&>(*name.live.begin()))) {
+            remove_live(static_cast<Capsule&>(*name.live.begin()));
+        }
         if (name.live.empty()) {
             return nullptr;
         }

@@ -60,6 +60,35 @@ TEST_F(TakeTest, TheOldestIsTakenFirstByOneAlone) {
     EXPECT_EQ(registry.history().taken, 1U);
 }
 
+// They end piece by piece, and whoever asks meanwhile must not look through all of them each time.
+TEST_F(TakeTest, JobsOfAProducerThatIsEndingAreInNobodysWay) {
+    const auto p = open(kAlice);
+    const auto other = open(kAlice);
+    const auto a = open(kAlice);
+    for (std::uint64_t i = 1; i <= 300; ++i) {  // ended first, which takes more than one piece
+        registry.watch(p, i, {i, "w"}, out);
+        take();
+    }
+    for (std::uint8_t id = 1; id <= 100; ++id) {
+        once(p, 1000 + std::uint64_t{id}, id, "q");
+    }
+    once(other, 1, 201, "q");
+    once(other, 2, 202, "q");
+    registry.end_session(p, 0, out);
+    take();
+    ASSERT_TRUE(registry.has_endings());
+    EXPECT_EQ(take_from(a, 3, 1, "q"), (Words{"2:Opened(201 lease 1 left 1)", "3:AttachReply(201)#3"}));
+    EXPECT_EQ(used(other, kAlice, "queued"), 1U);  // no more than can be taken
+    EXPECT_EQ(take_from(a, 4, 2, "q"), (Words{"2:Opened(202 lease 2 left 1)", "3:AttachReply(202)#4"}));
+    EXPECT_EQ(take_from(a, 5, 3, "q"), Words{"3:" + error(Errc::NotFound) + "#5"});
+    while (registry.has_endings()) {
+        registry.continue_endings(out);
+        take();
+    }
+    EXPECT_EQ(used(other, kAlice, "capsules"), 2U);
+    registry.check_consistency();
+}
+
 TEST_F(TakeTest, ATakeWaitsAndThoseThatWaitAreServedInTheirOrder) {
     const auto p = open(kAlice);
     const auto a = open(kAlice);
