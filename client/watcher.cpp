@@ -206,7 +206,7 @@ void Watcher::tell(const std::shared_ptr<Watch>& watch, EventRecord record, std:
         if (watch->cancelled || (watch->gap && may_be_dropped)) {
             return;
         }
-        const std::size_t most = watch->has_told_snapshot ? kMostUntold : kMostOfSnapshot;
+        const std::size_t most = record.kind == HURRAY_EVENT_PRESENT ? kMostOfSnapshot : kMostUntold;
         if (watch->untold >= most && may_be_dropped) {
             watch->gap = true;
             record = EventRecord{};

@@ -22,13 +22,13 @@ namespace hurray::client {
 
 /// The watches of one session.
 ///
-/// Events wait until their callback has run. Of one watch at most `kMostUntold` do, of its first snapshot `kMostOfSnapshot`; what comes
-/// beyond is dropped, and the user is told of it by one GAP. SNAPSHOT_END comes in any case.
+/// Events wait until their callback has run. Of one watch at most `kMostUntold` do, with what its snapshot shows `kMostOfSnapshot`; what
+/// comes beyond is dropped, and the user is told of it by one GAP. SNAPSHOT_END comes in any case.
 ///
 /// Threads: any. Events come from whichever thread reads the connection.
 class Watcher {
   public:
-    static constexpr std::size_t kMostUntold = 65'536;
+    static constexpr std::size_t kMostUntold = 32'768;
     static constexpr std::size_t kMostOfSnapshot = 1'000'000;
     /// Capsules that a watch remembers, to compare them after the daemon was away. If there are more, GAP alone tells of it.
     static constexpr std::size_t kMostShown = 16'384;
