@@ -63,6 +63,9 @@ class RouDi {
         }
     }
     ~RouDi() {
+        if (::getpid() != owner_) {
+            return;  // the subscriber, which has it by fork: it goes before the others
+        }
         ::kill(process_, SIGTERM);
         ::waitpid(process_, nullptr, 0);
         std::filesystem::remove(configuration_);
@@ -71,6 +74,7 @@ class RouDi {
     RouDi& operator=(const RouDi&) = delete;
 
   private:
+    const pid_t owner_ = ::getpid();
     std::string configuration_;
     pid_t process_ = -1;
 };
