@@ -126,12 +126,12 @@ void Registry::confirm(SessionNumber from, std::uint64_t request_id, const wire:
         return;
     }
     const Error gone{Errc::ProducerLost, "the producer of what was granted is gone", "confirm.lease"};
-    const auto refuse_if_unheard =
-        [&] {  // a producer that is cut off before it heard of it may publish the same work again
-            if (!(keeps_ && lease.capsule->lingering)) {
-                out.or_if_unheard(gone);
-            }
-        };
+    // A producer that is cut off before it hears of it may publish the same work again.
+    const auto refuse_if_unheard = [&] {
+        if (!(keeps_ && lease.capsule->lingering)) {
+            out.or_if_unheard(gone);
+        }
+    };
     if (lease.grant == 0) {  // said again; the answer must not overtake TAKEN
         out.send_behind(producer != nullptr ? producer->number : SessionNumber{}, from, request_id, wire::Done{});
         refuse_if_unheard();
