@@ -63,8 +63,9 @@ bool PuppetDaemon::live() {
         for (std::size_t i = 0; i < answers.size(); ++i) {  // events first
             const std::uint64_t id = i + 1 == answers.size() ? request->request_id : 0;
             const std::string bytes = wire::encoded(wire::Packet{id, std::move(answers[i])});
-            // A client that closes does not wait for the answer to its last release.
-            if (::send(peer.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) < 0 && errno != EPIPE) {
+            // A client that closes does not wait for the answer to its last release, nor read what came before (ECONNRESET).
+            if (::send(peer.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) < 0 && errno != EPIPE &&
+                errno != ECONNRESET) {
                 throw std::runtime_error(std::string("send: ") + std::strerror(errno));
             }
         }
