@@ -216,9 +216,11 @@ class Registry {
     ///        OverQuota      COMMIT: its members need more new names than there may be, and the group stays as it is; BEGIN
     void group(SessionNumber from, std::uint64_t request_id, const wire::Group& group, Outbox& out);
 
-    /// A commit may have more to tell watchers than others should wait for: the rest is written piece by piece as long as
-    /// `has_announcements`. What happens meanwhile is told after it.
+    /// There may be more to tell watchers than others should wait for: a commit's events, or one that thousands watch for. The rest is written
+    /// piece by piece as long as `has_announcements`. What happens meanwhile is told after it, so that no end comes to it unless whoever
+    /// causes it waits: `announced` counts what was ever to be told.
     [[nodiscard]] bool has_announcements() const noexcept { return !announcements_.empty(); }
+    [[nodiscard]] std::uint64_t announced() const noexcept { return announced_; }
     void continue_announcements(Outbox& out);
 
     /// Reply: AttachReply, after OPENED to the producer; now or when the version comes. What memory it lies in does not decide which
@@ -426,7 +428,8 @@ class Registry {
         std::uint64_t number = 0;
         std::string pattern;
         Session* session = nullptr;
-        Hook with_pattern;
+        std::uint64_t place = 0;  ///< in the order in which watches came; from 1
+        boost::intrusive::set_member_hook<boost::intrusive::link_mode<boost::intrusive::auto_unlink>> with_pattern;
         /// While the snapshot goes out, piece by piece: the last name and version shown. Changes up to there are kept back
         /// until SNAPSHOT_END; those beyond it the snapshot itself will show.
         bool in_snapshot = true;
@@ -591,6 +594,10 @@ class Registry {
     struct Announcement {
         wire::Watched event;
         wire::Access access;
+        /// How far that has come, since there may be thousands: the pattern whose watches have their turn, as so many bytes of the name,
+        /// and the place of the last of them that was looked at.
+        std::size_t pattern_size = 0;
+        std::uint64_t told_up_to = 0;
     };
 
     /// A name of before.
@@ -616,7 +623,13 @@ class Registry {
     };
 
     using WaiterList = ListOf<Waiter, &Waiter::in_target>;
-    using WatchList = ListOf<Watch, &Watch::with_pattern>;
+    struct PlaceOfWatch {
+        using type = std::uint64_t;
+        type operator()(const Watch& watch) const noexcept { return watch.place; }
+    };
+    using WatchList = boost::intrusive::set<
+        Watch, boost::intrusive::member_hook<Watch, decltype(Watch::with_pattern), &Watch::with_pattern>,
+        boost::intrusive::key_of_value<PlaceOfWatch>, boost::intrusive::constant_time_size<false>>;
 
     Session& session(SessionNumber number);
     const Session& session(SessionNumber number) const;
@@ -663,6 +676,7 @@ class Registry {
     void forgo_lingering(Capsule& capsule);
     void stop_expiry(Capsule& capsule) noexcept;
     void expire_lingering(std::uint64_t now_ms, Outbox& out);
+    void expire_waiters(std::uint64_t now_ms, Outbox& out);
     [[nodiscard]] bool is_held_back(const Capsule& capsule) const noexcept;
     static bool satisfies(const Capsule& capsule, const wire::Attach& attach) noexcept;
     [[nodiscard]] static hurray::Result<void> check_memory(const Capsule& capsule, const wire::Attach& attach);
@@ -677,12 +691,12 @@ class Registry {
     static std::uint64_t digest_of(const wire::Publish& publish);
     static bool is_repeated(const Session& producer, const wire::Publish& publish, const Capsule& capsule);
     Capsule& add(Session& producer, const Publication& publication, const wire::Access& access, Outbox& out);
-    std::size_t make_visible(Capsule& capsule, const std::string& name, Outbox& out);
+    void make_visible(Capsule& capsule, const std::string& name, Outbox& out);
     void put_on_shelf(Capsule& capsule, const std::string& name, std::uint64_t version);
-    std::size_t make_live(Capsule& capsule, Outbox& out);
+    void make_live(Capsule& capsule, Outbox& out);
     void add_live(Capsule& capsule);
     void remove_live(Capsule& capsule);
-    std::size_t retire_surplus(Name& name, Outbox& out);
+    void retire_surplus(Name& name, Outbox& out);
     [[nodiscard]] hurray::Result<void> check_kind(Names::const_iterator known, bool once, const char* field) const;
     static hurray::Error refuse_kind(const wire::Attach& attach);
     void mark_granted(Lease& lease, std::uint64_t request_id);
@@ -784,8 +798,8 @@ class Registry {
     void end_if_unused(Capsule& capsule, Outbox& out);
     void end(Capsule& capsule, Outbox& out);
     void announce(wire::Watched::What what, const Capsule& capsule);
-    void tell_watchers(std::size_t events, Outbox& out);
-    std::size_t tell_next(Outbox& out);
+    [[nodiscard]] bool is_watched(std::string_view name) const;
+    bool tell_next(std::size_t& budget, Outbox& out);
     void tell_watch(Watch& watch, wire::Watched event, Outbox& out);
     void remove_watch(Session& session, std::map<std::uint64_t, Watch>::iterator watch);
     bool continue_snapshot(Watch& watch, std::size_t& budget, Outbox& out);
@@ -823,9 +837,10 @@ class Registry {
     std::map<std::uint32_t, ReservationList> writing_;              // each user's reservations, oldest first
     std::uint64_t all_bytes_ = 0;                                   // everybody's memory, kept and reserved
     std::uint64_t cost_ = 0;                                        // everybody's kept_bytes and queued_bytes
-    /// What watchers are still to be told, without their numbers. As a rule empty when a step is over. Each step tells as many as
-    /// it may add, staging included, so there are never more than two for each capsule that was staged, or retained, at one time.
-    std::deque<Announcement> announcements_;
+    std::deque<Announcement>
+        announcements_;  ///< what watchers are still to be told; as a rule empty when a step is over
+    std::uint64_t announced_ = 0;
+    std::uint64_t last_watch_ = 0;
     ListOf<Watch, &Watch::owed_end> owed_ends_;
     std::deque<wire::CapsuleId> capsules_of_before_;
     std::unordered_map<wire::CapsuleId, Claims, CapsuleIdHash> claims_;

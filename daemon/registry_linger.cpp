@@ -76,8 +76,8 @@ void Registry::expire_lingering(std::uint64_t now_ms, Outbox& out) {
         announce(wire::Watched::What::Retired, capsule);
         retire(capsule, out);
         end_if_unused(capsule, out);
-        tell_watchers(1, out);
     }
+    continue_announcements(out);
 }
 
 // ---- Adoption -------------------------------------------------------------------------------------------------------
@@ -164,7 +164,6 @@ void Registry::adopt(Session& producer, std::uint64_t request_id, Publication pu
     capsule.digest = digest_of(offer);  // as this session says it, so it may say it again
 
     const std::size_t first = out.packets.size();
-    std::size_t events = 0;
     const bool was_taken = offer.taken_by.lease != 0 && capsule.is_live();
     if (was_taken) {
         capsule.taken_by = std::make_unique<const wire::LeaseId>(offer.taken_by);
@@ -174,7 +173,6 @@ void Registry::adopt(Session& producer, std::uint64_t request_id, Publication pu
         refuse_waiters(capsule, out);
         announce(wire::Watched::What::Retired, capsule);
         retire(capsule, out);
-        events = 1;
     }
     out.send_after(first, producer.number, request_id, wire::PublishReply{capsule.version});
     if (offer.version != 0) {
@@ -193,7 +191,7 @@ void Registry::adopt(Session& producer, std::uint64_t request_id, Publication pu
         tell_window_closed(capsule, out);
     }
     end_if_unused(capsule, out);
-    tell_watchers(events, out);
+    continue_announcements(out);
 }
 
 /// The session may mention the capsule's segments by its own numbers from now on.

@@ -173,9 +173,8 @@ void Registry::offer_again(Session& producer, std::uint64_t request_id, Publicat
     const std::size_t first = out.packets.size();
     put_on_shelf(capsule, offer.name, version);
     capsule.name->second.is_of_before = true;
-    std::size_t events = 0;
     if (!is_retired) {
-        events = make_live(capsule, out);
+        make_live(capsule, out);
     } else {
         capsule.retired = true;
         if (!capsule.once && capsule.retain == 1) {
@@ -195,7 +194,7 @@ void Registry::offer_again(Session& producer, std::uint64_t request_id, Publicat
     if (!is_retired) {
         serve_waiters(capsule, out);
     }
-    tell_watchers(events, out);
+    continue_announcements(out);
 }
 
 // ---- Claims ---------------------------------------------------------------------------------------------------------
@@ -220,6 +219,7 @@ void Registry::claim(SessionNumber from, std::uint64_t request_id, const wire::C
         out.send(from, 0, std::move(refused));
     }
     answer_releases(consumer, request_id, kept, first, out);
+    continue_announcements(out);
 }
 
 /// A claim never yields a descriptor, so it reveals nothing. Of a capsule that its session may not see it waits as for an absent one.
@@ -519,6 +519,9 @@ void Registry::continue_window_rest(Outbox& out) {
         remove_waiter(waiter);
     }
     // Whoever compares with what it saw before has now been shown all that has come back.
+    if (!owed_ends_.empty() && has_announcements()) {
+        return;
+    }
     for (; !owed_ends_.empty(); --budget) {
         if (budget == 0) {
             return;

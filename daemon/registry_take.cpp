@@ -81,7 +81,6 @@ void Registry::put_back(Capsule& capsule, Outbox& out) {
         refuse_waiters(capsule, out);
         announce(wire::Watched::What::Retired, capsule);
         end_if_unused(capsule, out);
-        tell_watchers(1, out);
         return;
     }
     add_live(capsule);
@@ -147,7 +146,7 @@ void Registry::confirm(SessionNumber from, std::uint64_t request_id, const wire:
     out.send_after(first, from, request_id, wire::Done{});  // tell_then_answer
     refuse_if_unheard();
     refuse_waiters(*lease.capsule, out);
-    tell_watchers(1, out);
+    continue_announcements(out);
 }
 
 // ---- Over the daemon's death ----------------------------------------------------------------------------------------
@@ -173,7 +172,6 @@ Registry::Claimed Registry::claim_confirmed(Session& consumer, const wire::Capsu
         if (lease.grant != 0) {
             mark_taken(lease, out);
             refuse_waiters(capsule, out);
-            tell_watchers(1, out);
         }
         return Claimed::Done;
     }
@@ -215,7 +213,6 @@ bool Registry::confirm_claimed(Session& consumer, std::uint64_t number, Capsule&
     }
     mark_taken(open_claimed(consumer, number, capsule, out), out);
     refuse_waiters(capsule, out);
-    tell_watchers(1, out);
     return true;
 }
 

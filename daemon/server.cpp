@@ -443,6 +443,7 @@ void Server::on_packet(Session& session, std::span<const std::byte> packet, wire
     const SessionNumber number = session.number();
     outbound_.spoke(number);
     const bool was_greeted = session.peer().greeted;
+    const std::uint64_t announced = registry_.announced();
     std::optional<std::string> fault;
     // No exception is caught here, std::bad_alloc included: it may leave the registry half changed, with which nobody can be
     // served. It ends the process (main), and whoever started that starts it again.
@@ -468,6 +469,9 @@ void Server::on_packet(Session& session, std::span<const std::byte> packet, wire
     }
     if (registry_.has_snapshots(number)) {
         snapshotting_.insert(number);
+    }
+    if (registry_.has_announcements() && registry_.announced() != announced && telling_.insert(number).second) {
+        session.pause();
     }
     if (outbox_.packets.size() >= kMostGathered) {
         deliver();
@@ -614,6 +618,7 @@ void Server::end_session(SessionNumber number, std::string_view reason, bool is_
     const std::shared_ptr<Session> session = std::move(found->second);
     sessions_.erase(found);
     snapshotting_.erase(number);
+    telling_.erase(number);
     const Dispatcher::Peer& peer = session->peer();
     if (peer.greeted || is_fault) {
         peer_log_.write(is_fault ? log::Level::Warning : log::Level::Info, is_fault ? "session_cut" : "session_ended",
@@ -653,7 +658,8 @@ void Server::finish_step() {
         pump_snapshots();
         end_broken();
     }
-    if ((registry_.has_endings() || registry_.has_announcements() || registry_.has_window_rest()) && !rest_posted_) {
+    const bool has_rest = registry_.has_endings() || registry_.has_announcements() || registry_.has_window_rest();
+    if ((has_rest || !telling_.empty()) && !rest_posted_) {
         post_rest();
     }
     if (outbound_.has_refused() && !retry_armed_) {
@@ -703,14 +709,19 @@ void Server::pump_snapshots() {
     }
 }
 
-/// What the end of a session or the commit of a group sets off comes in pieces, and everybody else has a turn between two of
-/// them.
+/// What the end of a session, the commit of a group, or anything under a name that many watch sets off comes in pieces, and everybody else has
+/// a turn between two of them; whoever has set off what watchers are still to be told waits for that.
 void Server::post_rest() {
     rest_posted_ = true;
     asio::post(io_, [this] {
         rest_posted_ = false;
         if (!stopped_) {
             registry_.continue_announcements(outbox_);
+            if (!registry_.has_announcements()) {
+                for (const SessionNumber number : std::exchange(telling_, {})) {
+                    resume(number);
+                }
+            }
             registry_.continue_endings(outbox_);
             registry_.continue_window_rest(outbox_);
             deliver();

@@ -202,6 +202,7 @@ class Server final : private Session::Owner, private Outbound::Listener {
     std::uint64_t next_session_ = 1;
     std::vector<std::pair<SessionNumber, std::string>> broken_;  ///< to be ended when this step is done
     std::set<SessionNumber> snapshotting_;
+    std::set<SessionNumber> telling_;  ///< paused, until what they set off is told to all who watch for it
     bool pump_posted_ = false;
     bool rest_posted_ = false;
     std::function<void()> on_step_;

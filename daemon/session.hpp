@@ -57,8 +57,11 @@ class Session : public std::enable_shared_from_this<Session> {
     /// The process has died: what it had sent is read, then the session is over, which it may be afterwards.
     void process_died();
     void want_writable();
-    /// Reads nothing more, beyond the burst that it has, until `resume` was called as often.
-    void pause() noexcept { ++pauses_; }
+    /// Reads nothing more, beyond the burst that it has, until `resume` was called as often; and after that not as much at a time.
+    void pause() noexcept {
+        ++pauses_;
+        burst_ = 1;
+    }
     void resume();
     /// Gives the socket up. No call to the owner comes after it.
     [[nodiscard]] hurray::UniqueFd close();

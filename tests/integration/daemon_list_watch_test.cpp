@@ -1,4 +1,7 @@
+#include <cstdint>
+#include <map>
 #include <set>
+#include <string>
 #include <utility>
 
 #include <gtest/gtest.h>
@@ -82,6 +85,40 @@ TEST_F(ListWatch, SnapshotLongerThanAnyQueueArrivesWhole) {
         names.insert(event.name);
     }
     EXPECT_GE(names.size(), static_cast<std::size_t>(kCapsules));
+}
+
+TEST_F(ListWatch, WhatAProducerThatLeftHadPublishedIsToldToEachOfManyWatchesInOrder) {
+    constexpr std::uint64_t kWatches = 500;
+    constexpr int kVersions = 40;
+    RawPeer watcher = peer();
+    for (std::uint64_t number = 1; number <= kWatches; ++number) {
+        watcher.call<wire::Done>(wire::Watch{number, "m"});
+        EXPECT_EQ(watcher.next<wire::Watched>().what, What::SnapshotEnd);
+    }
+    {
+        RawPeer producer = peer();
+        for (int i = 0; i < kVersions; ++i) {
+            producer.send(make_tensor("m", 0).publish);
+        }
+    }
+    RawPeer another = peer();
+    std::map<std::uint64_t, std::string> heard;
+    for (std::uint64_t i = 0; i < kWatches * 2 * kVersions; ++i) {
+        const auto event = watcher.next<wire::Watched>();
+        heard[event.watch] += event.what == What::Published ? "P" : event.what == What::Retired ? "R" : "L";
+        if (i % 1000 == 0) {
+            another.publish(make_tensor("", 0));
+        }
+    }
+    std::string expected = "P";
+    for (int i = 1; i < kVersions; ++i) {
+        expected += "RP";
+    }
+    expected += "L";
+    EXPECT_EQ(heard.size(), kWatches);
+    for (const auto& [number, events] : heard) {
+        EXPECT_EQ(events, expected) << number;
+    }
 }
 
 TEST_F(ListWatch, EverythingIsCountedBackToNothing) {

@@ -199,7 +199,7 @@ TEST_F(TakeTest, AfterThreeDeliveriesItEndsReportedLost) {  // three_deliveries
     take_from(b, 4, 1, "q");
     EXPECT_EQ(release(b, 5, {1}), (Words{"1:Released(1 lease 1 left 0)", "4:Done#5"}));  // a refusal counts
     take_from(b, 6, 2, "q");
-    EXPECT_EQ(release(b, 7, {2}), (Words{"1:Lost(1 lease 2 left 0)", "1:Ended(1)", "2:WatchedRetired(1)", "4:Done#7"}));
+    EXPECT_EQ(release(b, 7, {2}), (Words{"1:Lost(1 lease 2 left 0)", "1:Ended(1)", "4:Done#7", "2:WatchedRetired(1)"}));
     EXPECT_EQ(take_from(b, 8, 3, "q"), Words{"4:" + error(Errc::NotFound) + "#8"});
 }
 

@@ -9,7 +9,7 @@
 
 #include "tests/unit/daemon/registry_fixture.hpp"
 
-// The rules of the registry, one a test. Those of groups are in registry_groups_test.cpp.
+// The rules of the registry, one a test. Those that a part of it has by itself are in the test of that name.
 
 namespace hurrayd {
 namespace {
@@ -604,104 +604,6 @@ TEST_F(RegistryTest, CursorOfAVanishedCapsuleStillWorks) {
     list(p, {"", page.cursor, 1, false}, page);
     ASSERT_EQ(page.capsules.size(), 1u);
     EXPECT_EQ(page.capsules[0].name, "b");
-}
-
-// ---- Watch
-
-TEST_F(RegistryTest, WatchShowsWhatIsPresentThenWhatChanges) {
-    const auto p = open(kAlice);
-    const auto w = open(kAlice);
-    publish(p, 1, 1, "m/a");
-    publish(p, 2, 2, "n");
-    registry.watch(w, 9, {4, "m/"}, out);
-    EXPECT_EQ(take(), (Words{"2:Done#9", "2:WatchedPresent(1)", "2:WatchedSnapshotEnd"}));
-    EXPECT_FALSE(registry.has_snapshots(w));
-    EXPECT_EQ(publish(p, 3, 3, "m/a"), (Words{"1:Retired(1)", "1:Ended(1 reusable)", "1:PublishReply=1002#3",
-                                              "2:WatchedRetired(1)", "2:WatchedPublished(3)"}));
-    EXPECT_EQ(last.at(4).after, 4u) << "a slow watcher keeps nobody waiting";
-    EXPECT_EQ(withdraw(p, 4, kAlice, 2), (Words{"1:Ended(2 reusable)", "1:Done#4"}));
-    EXPECT_EQ(end(p), (Words{"2:WatchedProducerLost(3)"}));
-}
-
-TEST_F(RegistryTest, WatchMatchesNamesPrefixesAndEverything) {
-    const auto p = open(kAlice);
-    for (const auto& [number, pattern] : std::map<std::uint64_t, std::string>{
-             {1, ""}, {2, "m/"}, {3, "m/x/"}, {4, "m/x/y"}, {5, "m/x"}, {6, "m"}, {7, "m/x/y/"}}) {
-        registry.watch(p, number, {number, pattern}, out);
-    }
-    take();
-    publish(p, 10, 1, "m/x/y");
-    std::vector<std::uint64_t> told;
-    for (const Outgoing& outgoing : last) {
-        if (const auto* event = std::get_if<wire::Watched>(&outgoing.packet.message)) {
-            told.push_back(event->watch);
-        }
-    }
-    EXPECT_EQ(told, (std::vector<std::uint64_t>{1, 2, 3, 4}));
-}
-
-TEST_F(RegistryTest, WatchTellsNothingOfOtherUsersCapsules) {
-    const auto alice = open(kAlice);
-    const auto bob = open(kBob);
-    publish(alice, 1, 1, "a");
-    registry.watch(bob, 1, {1, ""}, out);
-    EXPECT_EQ(take(), (Words{"2:Done#1", "2:WatchedSnapshotEnd"}));
-    EXPECT_EQ(publish(alice, 2, 2, "a"), (Words{"1:Retired(1)", "1:Ended(1 reusable)", "1:PublishReply=1001#2"}));
-}
-
-TEST_F(RegistryTest, UnwatchEndsTheEvents) {
-    const auto p = open(kAlice);
-    registry.watch(p, 1, {1, ""}, out);
-    registry.unwatch(p, 2, {1}, out);
-    registry.unwatch(p, 3, {1}, out);
-    EXPECT_EQ(take(), (Words{"1:Done#1", "1:WatchedSnapshotEnd", "1:Done#2", "1:Done#3"}));
-    EXPECT_EQ(publish(p, 4, 1, "a"), (Words{"1:PublishReply=1000#4"}));
-}
-
-TEST_F(RegistryTest, WatchNumberInUseIsRefused) {
-    const auto p = open(kAlice);
-    registry.watch(p, 1, {1, ""}, out);
-    take();
-    registry.watch(p, 2, {1, "a"}, out);
-    EXPECT_EQ(take(), (Words{"1:" + error(Errc::AlreadyExists) + "#2"}));
-}
-
-TEST_F(RegistryTest, LongSnapshotComesInPiecesAndChangesFollowItsEnd) {
-    const auto p = open(kAlice);
-    const auto w = open(kAlice);
-    for (std::uint8_t i = 0; i < 200; ++i) {
-        publish(p, 1, i, "n/" + std::to_string(100 + i));
-    }
-    registry.watch(w, 9, {4, "n/"}, out);
-    Words words = take();
-    EXPECT_EQ(words.size(), 129u);
-    EXPECT_TRUE(registry.has_snapshots(w));
-    // One that was shown goes, one that was not shown yet goes, one more comes behind, one more before.
-    withdraw(p, 2, kAlice, 0);
-    withdraw(p, 2, kAlice, 199);
-    publish(p, 3, 201, "n/999");
-    EXPECT_EQ(publish(p, 3, 202, "n/000"), (Words{"1:PublishReply=1201#3"})) << "kept back until the snapshot's end";
-    registry.continue_snapshots(w, out);
-    words = take();
-    ASSERT_EQ(words.size(), 75u);
-    EXPECT_EQ(words[71], "2:WatchedPresent(201)");
-    EXPECT_EQ(words[72], "2:WatchedSnapshotEnd");
-    EXPECT_EQ(words[73], "2:WatchedRetired(0)");
-    EXPECT_EQ(words[74], "2:WatchedPublished(202)");
-    EXPECT_FALSE(registry.has_snapshots(w));
-}
-
-TEST_F(RegistryTest, SnapshotOfExactlyOnePieceEndsWithTheNext) {
-    const auto p = open(kAlice);
-    for (std::uint8_t i = 0; i < 128; ++i) {
-        publish(p, 1, i, "n/" + std::to_string(100 + i));
-    }
-    registry.watch(p, 9, {4, ""}, out);
-    EXPECT_EQ(take().size(), 129u);
-    EXPECT_TRUE(registry.has_snapshots(p));
-    EXPECT_EQ(publish(p, 3, 201, "zzz"), (Words{"1:PublishReply=1128#3"}));
-    registry.continue_snapshots(p, out);
-    EXPECT_EQ(take(), (Words{"1:WatchedSnapshotEnd", "1:WatchedPublished(201)"}));
 }
 
 // ---- Status
