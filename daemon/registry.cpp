@@ -428,12 +428,12 @@ Registry::Capsule& Registry::add(Session& producer, const Publication& publicati
 
 /// Gives it its version and makes it live.
 void Registry::make_visible(Capsule& capsule, const std::string& name, Outbox& out) {
-    put_on_shelf(capsule, name, next_version_++);
+    put_under_name(capsule, name, next_version_++);
     make_live(capsule, out);
 }
 
-/// Gives it its name and its version.
-void Registry::put_on_shelf(Capsule& capsule, const std::string& text, std::uint64_t version) {
+/// Gives it its name and its version. Then it goes on a shelf: that of what is live, or of what is held.
+void Registry::put_under_name(Capsule& capsule, const std::string& text, std::uint64_t version) {
     const auto [name, fresh] = names_.try_emplace(text);
     if (fresh) {
         const auto before = names_of_before_.find(name->first);
@@ -451,7 +451,6 @@ void Registry::put_on_shelf(Capsule& capsule, const std::string& text, std::uint
     capsule.version = version;
     ++history_.published;
     name->second.versions.insert(capsule);
-    shelves_.add(capsule);
 }
 
 /// It can be attached, or taken, from now on. Who published the versions that it displaces is told, and what there is to tell watchers
@@ -490,9 +489,10 @@ void Registry::retire(Capsule& capsule, Outbox& out) {
     }
 }
 
-/// Among those of its name that can be attached, or taken.
+/// Among those that can be attached, or taken.
 void Registry::add_live(Capsule& capsule) {
     Name& name = capsule.name->second;
+    live_.add(capsule);
     name.live.insert(capsule);
     ++name.live_size;
     if (capsule.once) {
@@ -502,6 +502,8 @@ void Registry::add_live(Capsule& capsule) {
 
 void Registry::remove_live(Capsule& capsule) {
     Name& name = capsule.name->second;
+    live_.remove(capsule);
+    held_.add(capsule);
     note_retired_below(capsule.name->first, capsule.id.uid, displaced_below(name));
     name.live.erase(name.live.iterator_to(capsule));
     --name.live_size;
@@ -541,7 +543,7 @@ void Registry::end(Capsule& capsule, Outbox& out) {
         return;
     }
     const auto name = capsule.name;
-    shelves_.remove(capsule);
+    held_.remove(capsule);
     name->second.versions.erase(name->second.versions.iterator_to(capsule));
     capsules_.erase(wire::CapsuleId{capsule.id});
     if (name->second.versions.empty()) {

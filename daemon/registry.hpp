@@ -692,7 +692,7 @@ class Registry {
     static bool is_repeated(const Session& producer, const wire::Publish& publish, const Capsule& capsule);
     Capsule& add(Session& producer, const Publication& publication, const wire::Access& access, Outbox& out);
     void make_visible(Capsule& capsule, const std::string& name, Outbox& out);
-    void put_on_shelf(Capsule& capsule, const std::string& name, std::uint64_t version);
+    void put_under_name(Capsule& capsule, const std::string& name, std::uint64_t version);
     void make_live(Capsule& capsule, Outbox& out);
     void add_live(Capsule& capsule);
     void remove_live(Capsule& capsule);
@@ -825,7 +825,9 @@ class Registry {
     std::deque<SessionNumber> endings_;
     std::unordered_map<wire::CapsuleId, Capsule, CapsuleIdHash> capsules_;
     Names names_;
-    Shelves<Capsule> shelves_;  // those that are not staged; their names live in names_
+    // Those that are not staged; their names live in names_. Apart, so that whoever looks for one to attach does not come across the others.
+    Shelves<Capsule> live_;
+    Shelves<Capsule> held_;  // granted, or retired
     std::unordered_map<std::string, WaiterList, NameHash> waiting_for_name_;
     std::unordered_map<wire::CapsuleId, WaiterList, CapsuleIdHash> waiting_for_id_;
     std::multimap<std::uint64_t, Waiter*> deadlines_;

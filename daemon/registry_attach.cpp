@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "daemon/refusal.hpp"
 #include "daemon/registry.hpp"
@@ -41,48 +43,56 @@ bool Registry::satisfies(const Capsule& capsule, const wire::Attach& attach) noe
     return false;
 }
 
-/// What a name has for an attach, as far as `viewer` sees it: the version asked for, the first that is newer, or the newest; of a queue
-/// the oldest.
+/// What a name has for an attach, as far as `viewer` sees it: the version asked for, the newest, or the first that is newer; of a queue
+/// the oldest. Most see the first that comes into question. Whoever does not looks at no other but what he may see: so it neither takes longer
+/// for what is hidden, nor tells how much that is.
 Registry::Capsule* Registry::find_live(const Session& viewer, Names::value_type& entry, const wire::Attach& attach) {
     Name& name = entry.second;
-    const auto first_good = [&](auto at, auto end) -> Capsule* {
-        for (; at != end; ++at) {
-            if (auto& capsule = static_cast<Capsule&>(*at); is_attachable(capsule) && sees(viewer, capsule)) {
-                return &capsule;
-            }
-        }
-        return nullptr;
+    const auto is_good = [&](const Capsule& capsule) { return is_kept(capsule) && sees(viewer, capsule); };
+    const auto if_good = [&](Versioned& versioned) -> Capsule* {
+        auto& capsule = static_cast<Capsule&>(versioned);
+        return is_good(capsule) ? &capsule : nullptr;
     };
+    if (name.live.empty()) {
+        return nullptr;
+    }
     if (attach.which == wire::Which::Exactly && !name.once) {
         const auto version = name.live.find(attach.version);
-        return version != name.live.end() ? first_good(version, std::next(version)) : nullptr;
+        return version != name.live.end() ? if_good(*version) : nullptr;
     }
-    if (name.once) {
-        // What was queued by who is ending is nobody's, and out of the way of the next who asks: there may be any number.
-        while (!name.live.empty() && !is_kept(static_cast<const Capsule&>(*name.live.begin()))) {
-            remove_live(static_cast<Capsule&>(*name.live.begin()));
-        }
-        if (name.live.empty()) {
-            return nullptr;
-        }
-        if (Capsule* const oldest = first_good(name.live.begin(), std::next(name.live.begin()))) {
-            return oldest;
-        }
-        // Any number may be before the viewer's that he may not see. What he may is apart, so it neither takes nor tells how many.
-        auto view = shelves_.view(viewer.identity, {entry.first, 0});
-        for (const Capsule* each = view.next(); each != nullptr && each->name->first == entry.first;
-             each = view.next()) {
-            if (is_attachable(*each) && sees(viewer, *each)) {
-                return &capsules_.at(each->id);
-            }
-        }
+    if (attach.which == wire::Which::Latest && !name.once) {
+        Capsule* const newest = if_good(*name.live.rbegin());
+        return newest != nullptr ? newest : live_.last_under(entry.first, viewer.identity, is_good);
+    }
+    const std::uint64_t seen =
+        name.once ? 0 : std::max(attach.version, attach.last_seen == 0 ? 0 : attach.last_seen - 1);
+    const auto next = name.live.upper_bound(seen);
+    if (next == name.live.end()) {
         return nullptr;
     }
-    if (attach.which == wire::Which::NewerThan) {
-        const std::uint64_t seen = std::max(attach.version, attach.last_seen == 0 ? 0 : attach.last_seen - 1);
-        return first_good(name.live.upper_bound(seen), name.live.end());
+    if (Capsule* const first = if_good(*next)) {
+        return first;
     }
-    return first_good(name.live.rbegin(), name.live.rend());
+    Shelves<Capsule>::View view;
+    live_.show(view, viewer.identity, {entry.first, seen});
+    Capsule* found = nullptr;
+    std::vector<Capsule*> unkept;
+    while (found == nullptr) {
+        Capsule* const each = view.next();
+        if (each == nullptr || each->name->first != entry.first) {
+            break;
+        }
+        if (is_good(*each)) {
+            found = each;
+        } else if (name.once && !is_kept(*each)) {
+            unkept.push_back(each);
+        }
+    }
+    // What was queued by who is ending is nobody's, and there may be any number of it: it is out of the way of the next who asks.
+    for (Capsule* const each : unkept) {
+        remove_live(*each);
+    }
+    return found;
 }
 
 Registry::Found Registry::find(const Session& viewer, const wire::Attach& attach) {

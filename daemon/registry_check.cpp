@@ -188,7 +188,7 @@ void Registry::check_consistency() const {
     HURRAY_CHECK(deadlines_.size() == with_deadline && exact_waiters_.size() == exact);
     HURRAY_CHECK(resuming_ == resuming);
 
-    HURRAY_CHECK(shelves_.size() + staged == capsules_.size());
+    HURRAY_CHECK(live_.size() + held_.size() + staged == capsules_.size());
     std::size_t places = 0;
     std::uint64_t held = 0;
     std::size_t expiring = 0;
@@ -222,7 +222,7 @@ void Registry::check_consistency() const {
             HURRAY_CHECK(capsule.version == 0 && capsule.open_leases == 0 && !capsule.retired && !capsule.is_live());
             continue;
         }
-        const auto places_of = shelves_.places_of(capsule);
+        const auto places_of = (capsule.is_live() ? live_ : held_).places_of(capsule);
         HURRAY_CHECK(places_of.has_value());
         places += *places_of;
         const auto version = capsule.name->second.versions.find(capsule.version);
@@ -244,7 +244,7 @@ void Registry::check_consistency() const {
         HURRAY_CHECK(capsule.name->first.empty() || capsule.name->second.once == capsule.once);
         use.queued += capsule.once && capsule.is_live() ? 1 : 0;
     }
-    HURRAY_CHECK(held == leases && places == shelves_.places() && expiring == expiries_.size());
+    HURRAY_CHECK(held == leases && places == live_.places() + held_.places() && expiring == expiries_.size());
 
     std::map<wire::FileIdentity, std::size_t> segments_of;
     for (const auto& [number, segment] : segments_) {
@@ -286,7 +286,7 @@ void Registry::check_consistency() const {
             uses[name.owner].kept_bytes += cost_of_name(text);
         }
     }
-    HURRAY_CHECK(versions == shelves_.size());
+    HURRAY_CHECK(versions == live_.size() + held_.size());
     HURRAY_CHECK(is_window_open() || (names_of_before_.empty() && names_missing_ == 0 && pending_.empty()));
     std::size_t missing = 0;
     for (const auto& [text, before] : names_of_before_) {

@@ -187,7 +187,7 @@ void Registry::commit(Session& producer, std::uint64_t request_id, Group& group,
         Capsule& member = group.members.front();
         const std::string name = unstage(member);
         producer.capsules.push_back(member);
-        put_on_shelf(member, name, next_version_++);
+        put_under_name(member, name, next_version_++);
         store(member, out, number);
         is_stored = is_stored || (member.lingering && member.lingering->is_stored);
         members.push_back(&member);

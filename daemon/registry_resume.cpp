@@ -171,12 +171,13 @@ void Registry::offer_again(Session& producer, std::uint64_t request_id, Publicat
         refuse_waiters(capsule, out);  // the answer does not wait for theirs
     }
     const std::size_t first = out.packets.size();
-    put_on_shelf(capsule, offer.name, version);
+    put_under_name(capsule, offer.name, version);
     capsule.name->second.is_of_before = true;
     if (!is_retired) {
         make_live(capsule, out);
     } else {
         capsule.retired = true;
+        held_.add(capsule);
         if (!capsule.once && capsule.retain == 1) {
             note_retired_below(capsule.name->first, id.uid, version);
         }

@@ -352,10 +352,11 @@ bool Registry::bring_back(const Recovery::Capsule& before, const store::JournalS
         capsules_of_before_.push_back(id);
         capsule.of_before = true;
     }
-    put_on_shelf(capsule, offer.name, offer.version);
+    put_under_name(capsule, offer.name, offer.version);
     capsule.name->second.is_of_before = true;
     if (const auto taken = taken_.find(id); taken != taken_.end()) {
         capsule.taken_by = std::make_unique<const wire::LeaseId>(taken->second.lease);
+        held_.add(capsule);
         retire(capsule, out);
         return true;
     }

@@ -83,6 +83,7 @@ void Registry::put_back(Capsule& capsule, Outbox& out) {
         end_if_unused(capsule, out);
         return;
     }
+    held_.remove(capsule);
     add_live(capsule);
     if (is_kept(capsule)) {
         serve_waiters(capsule, out);

@@ -63,8 +63,10 @@ std::optional<std::pair<std::string, std::uint64_t>> Registry::visit_from(std::s
                                                                           const Session& viewer, std::size_t budget,
                                                                           Visit&& visit) const {
     using Place = Shelves<Capsule>::Place;
-    auto view =
-        shelves_.view(viewer.identity, std::max(Place{pattern, 0}, Place{name, version}));  // versions are above 0
+    const Place after = std::max(Place{pattern, 0}, Place{name, version});  // versions are above 0
+    Shelves<Capsule>::View view;
+    live_.show(view, viewer.identity, after);
+    held_.show(view, viewer.identity, after);
     std::optional<std::pair<std::string, std::uint64_t>> seen;
     for (const Capsule* capsule = view.next(); capsule != nullptr && wire::matches(pattern, capsule->name->first);
          capsule = view.next()) {

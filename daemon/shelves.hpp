@@ -35,7 +35,8 @@ namespace hurrayd {
 /// out of something, if he is in none of them. All that he finds there he may read, but for capsules of his own user, from which that user has
 /// shut itself out. Root merges all of them.
 ///
-/// A `Capsule` has an `id`, an `access`, a `place()` and `standings`, none of which change while it is here. Threads: one.
+/// A `Capsule` has an `id`, an `access`, a `place()` and `standings`, none of which change while it is here; it stands in one of them at a
+/// time. Threads: one.
 template <class Capsule>
 class Shelves {
   public:
@@ -81,11 +82,11 @@ class Shelves {
     class View {
       public:
         /// In the order of places; null at the end.
-        [[nodiscard]] const Capsule* next() {
+        [[nodiscard]] Capsule* next() {
             while (!ranges_.empty()) {
                 std::pop_heap(ranges_.begin(), ranges_.end(), is_later);
                 Range& first = ranges_.back();
-                const Capsule* const capsule = first.at->capsule;
+                Capsule* const capsule = first.at->capsule;
                 if (++first.at == first.end) {
                     ranges_.pop_back();
                 } else {
@@ -119,41 +120,30 @@ class Shelves {
         const Capsule* last_ = nullptr;
     };
 
-    /// What `viewer`, whose groups are sorted, sees behind `after`. Costs O(log n) for each shelf that is for him.
-    [[nodiscard]] View view(const Identity& viewer, const Place& after) const {
-        View view;
-        if (viewer.is_root) {
-            for (const auto& [key, shelf] : shelves_) {
-                view.add(shelf, after);
+    /// Adds to `view` what `viewer`, whose groups are sorted, sees behind `after`. Costs O(log n) for each shelf that is for him.
+    void show(View& view, const Identity& viewer, const Place& after) const {
+        visit_shelves(viewer, [&](const Shelf& shelf) { view.add(shelf, after); });
+    }
+
+    /// The last one under `name` that `viewer` sees and that `is_good`; null: there is none. Costs O(log n) for each shelf that is for him, and
+    /// looks at what is not good.
+    template <class IsGood>
+    [[nodiscard]] Capsule* last_under(std::string_view name, const Identity& viewer, IsGood&& is_good) const {
+        Capsule* last = nullptr;
+        visit_shelves(viewer, [&](const Shelf& shelf) {
+            for (auto at = shelf.upper_bound(Place{name, UINT64_MAX}); at != shelf.begin();) {
+                Capsule* const capsule = (--at)->capsule;
+                const Place place = capsule->place();
+                if (place.first != name || (last != nullptr && place.second <= last->place().second)) {
+                    break;
+                }
+                if (is_good(*capsule)) {
+                    last = capsule;
+                    break;
+                }
             }
-            return view;
-        }
-        for (const Key& key : {Key{Kind::Owner, viewer.uid}, Key{Kind::Everybody, 0}}) {
-            if (const auto shelf = shelves_.find(key); shelf != shelves_.end()) {
-                view.add(shelf->second, after);
-            }
-        }
-        // There may be thousands of groups on either side: whichever is behind leaps to where the other one is.
-        auto group = viewer.groups.begin();
-        auto shelf = shelves_.lower_bound({Kind::Members, 0});
-        while (group != viewer.groups.end() && shelf != shelves_.end() && shelf->first.kind == Kind::Members) {
-            if (shelf->first.id < *group) {
-                shelf = shelves_.lower_bound({Kind::Members, *group});
-            } else if (*group < shelf->first.id) {
-                group = std::lower_bound(group, viewer.groups.end(), shelf->first.id);
-            } else {
-                view.add(shelf->second, after);
-                ++group;
-                ++shelf;
-            }
-        }
-        for (shelf = shelves_.lower_bound({Kind::Strangers, 0});
-             shelf != shelves_.end() && shelf->first.kind == Kind::Strangers; ++shelf) {
-            if (!std::binary_search(viewer.groups.begin(), viewer.groups.end(), shelf->first.id)) {
-                view.add(shelf->second, after);
-            }
-        }
-        return view;
+        });
+        return last;
     }
 
     /// How many capsules there are; and on how many shelves they stand.
@@ -203,6 +193,42 @@ class Shelves {
             keys.push_back({Kind::Nobody, 0});
         }
         return keys;
+    }
+
+  private:
+    template <class Visit>
+    void visit_shelves(const Identity& viewer, Visit&& visit) const {
+        if (viewer.is_root) {
+            for (const auto& [key, shelf] : shelves_) {
+                visit(shelf);
+            }
+            return;
+        }
+        for (const Key& key : {Key{Kind::Owner, viewer.uid}, Key{Kind::Everybody, 0}}) {
+            if (const auto shelf = shelves_.find(key); shelf != shelves_.end()) {
+                visit(shelf->second);
+            }
+        }
+        // There may be thousands of groups on either side: whichever is behind leaps to where the other one is.
+        auto group = viewer.groups.begin();
+        auto shelf = shelves_.lower_bound({Kind::Members, 0});
+        while (group != viewer.groups.end() && shelf != shelves_.end() && shelf->first.kind == Kind::Members) {
+            if (shelf->first.id < *group) {
+                shelf = shelves_.lower_bound({Kind::Members, *group});
+            } else if (*group < shelf->first.id) {
+                group = std::lower_bound(group, viewer.groups.end(), shelf->first.id);
+            } else {
+                visit(shelf->second);
+                ++group;
+                ++shelf;
+            }
+        }
+        for (shelf = shelves_.lower_bound({Kind::Strangers, 0});
+             shelf != shelves_.end() && shelf->first.kind == Kind::Strangers; ++shelf) {
+            if (!std::binary_search(viewer.groups.begin(), viewer.groups.end(), shelf->first.id)) {
+                visit(shelf->second);
+            }
+        }
     }
 
     std::map<Key, Shelf> shelves_;  // none empty

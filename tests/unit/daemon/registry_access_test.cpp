@@ -460,6 +460,74 @@ TEST_F(SegmentAccess, AnotherUsersFileIsRefusedWithoutAWordOfItsAccess) {
 // ---- Lists
 
 // Users, groups and modes at random: each viewer's pages, whatever their length, are what the rule says of each capsule, in order.
+TEST_F(RegistryAccess, OfVersionsOfWhichSomeAreHiddenEachFindsTheRightOneOfItsOwn) {
+    constexpr std::uint64_t kVersions = 12;
+    const auto alice = open(kAlice);
+    const auto bob = open(kBob);
+    const auto root = open(0);
+    std::vector<std::uint64_t> readable;  // by Bob
+    for (std::uint64_t i = 0; i < kVersions; ++i) {
+        const std::uint32_t mode = i % 3 == 1 ? 0604 : 0600;
+        publish_with(alice, 1, static_cast<std::uint8_t>(i), "n", [&](wire::Publish& publish) {
+            publish.retain = kVersions;
+            publish.access = wire::Access{kAlice, mode};
+        });
+        if (mode == 0604) {
+            readable.push_back(kFirstVersion + i);
+        }
+    }
+    std::uint64_t lease = 0;
+    const auto got = [&](SessionNumber who, wire::Which which, std::uint64_t version) -> std::uint64_t {
+        registry.attach(who, 9, {++lease, "n", which, version, 0}, 0, now, out);
+        take();
+        const auto* reply = std::get_if<wire::AttachReply>(&last.back().packet.message);
+        return reply != nullptr ? reply->version : 0;
+    };
+    EXPECT_EQ(got(alice, wire::Which::Latest, 0), kFirstVersion + kVersions - 1);
+    EXPECT_EQ(got(root, wire::Which::Latest, 0), kFirstVersion + kVersions - 1);
+    EXPECT_EQ(got(bob, wire::Which::Latest, 0), readable.back());
+    for (std::uint64_t version = kFirstVersion - 1; version < kFirstVersion + kVersions; ++version) {
+        const auto newer = std::upper_bound(readable.begin(), readable.end(), version);
+        EXPECT_EQ(got(bob, wire::Which::NewerThan, version), newer != readable.end() ? *newer : 0) << version;
+        const bool is_readable = std::binary_search(readable.begin(), readable.end(), version);
+        EXPECT_EQ(got(bob, wire::Which::Exactly, version), is_readable ? version : 0) << version;
+        EXPECT_EQ(got(alice, wire::Which::NewerThan, version),
+                  version + 1 < kFirstVersion + kVersions ? version + 1 : 0);
+    }
+    withdraw(alice, 2, kAlice, 10);  // Bob's newest
+    EXPECT_EQ(got(bob, wire::Which::Latest, 0), readable[readable.size() - 2]);
+}
+
+TEST_F(RegistryAccess, JobsOfWhichSomeAreHiddenOrGrantedAreTakenInOrder) {
+    const auto alice = open(kAlice);
+    const auto bob = open(kBob);
+    for (std::uint8_t i = 0; i < 12; ++i) {
+        publish_with(alice, 1, i, "q", [&](wire::Publish& publish) {
+            publish.once = true;
+            publish.access = wire::Access{kAlice, i % 3 == 1 ? 0606U : 0600U};
+        });
+    }
+    std::uint64_t lease = 0;
+    const auto taken = [&](SessionNumber who) -> int {
+        wire::Attach attach{++lease, "q"};
+        attach.take = true;
+        registry.attach(who, lease, attach, 0, now, out);
+        take();
+        const auto* reply = std::get_if<wire::AttachReply>(&last.back().packet.message);
+        return reply != nullptr ? reply->capsule.id.bytes[15] : -1;
+    };
+    EXPECT_EQ(taken(bob), 1);
+    EXPECT_EQ(taken(bob), 4);
+    EXPECT_EQ(taken(alice), 0);
+    EXPECT_EQ(taken(alice), 2);
+    EXPECT_EQ(taken(bob), 7);
+    release(bob, 1, {2});  // 4 is put back
+    EXPECT_EQ(taken(bob), 4);
+    EXPECT_EQ(taken(bob), 10);
+    EXPECT_EQ(taken(bob), -1);
+    EXPECT_EQ(taken(alice), 3);
+}
+
 TEST_F(RegistryAccess, PagesOfEachViewerAreExactlyWhatItMayReadInOrder) {
     std::mt19937 random(7);
     const auto below = [&](std::uint32_t limit) {
