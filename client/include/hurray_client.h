@@ -15,6 +15,7 @@
  *  C4  Callbacks hold no lock of the library, so they may call it. Their arguments live for the call. They run on the
  *      client's own thread, where the program's signals are blocked, or in hurray_client_dispatch if the client was connected
  *      with DISPATCH_BY_CALLER. Those of a capsule may run before the call that publishes it has returned.
+ *      None of a capsule's events is left out, so they wait, some 200 bytes each, while a callback does not return.
  *  C5  Descriptors of files that are passed in stay the caller's.
  *  C6  Nothing is copied unless the caller says COPY.
  *  C7  Publishing takes the allocation: write to it no more. Consumers see every byte that is written later.
