@@ -170,6 +170,11 @@ void Dispatcher::publish(const Peer& peer, std::uint64_t request_id, wire::Publi
         fds.push_back(fd.get());
     }
     auto checked = check_publish(publish, {fds.data(), fds.size()});
+    if (checked) {
+        if (auto own = check_makers(publish, {fds.data(), fds.size()}, peer.credentials.uid); !own) {
+            checked = tl::unexpected(std::move(own.error()));
+        }
+    }
     if (!checked) {
         out.send(peer.number, request_id, std::move(checked.error()));
         return;

@@ -24,4 +24,10 @@ struct CheckedPublish {
 [[nodiscard]] hurray::Result<CheckedPublish> check_publish(const hurray::wire::Publish& publish,
                                                            std::span<const int> fds);
 
+/// Checks that the memfds that a publish brings, which check_publish() has found good, were made by its publisher, `uid`: whoever was granted a
+/// tensor has the descriptor, and could publish it in its owner's place. Root may publish anybody's; who exported a dma-buf says nothing.
+/// Fails: NotPermitted, naming the segment and whose it is
+[[nodiscard]] hurray::Result<void> check_makers(const hurray::wire::Publish& publish, std::span<const int> fds,
+                                                std::uint32_t uid);
+
 }  // namespace hurrayd

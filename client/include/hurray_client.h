@@ -373,6 +373,7 @@ HURRAY_API HurrayStatus hurray_client_publish_list(HurrayClient *client, const c
  *
  * HURRAY_ERR_INVALID_ARGUMENT  a descriptor (the message names it and says which seals are missing, that it is sparse, or what it is
  *                              instead of a memfd), or a placement: out of its file, misaligned, overlapping; or a file without a buffer
+ * HURRAY_ERR_NOT_PERMITTED     a memfd that another user has made (fstat says who); root may publish it
  * HURRAY_ERR_CONNECTION_LOST, HURRAY_ERR_CLOSED  it may have been published and read: don't write to it again
  * and as hurray_client_publish does.
  */

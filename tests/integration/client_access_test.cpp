@@ -40,7 +40,11 @@ TEST_F(ClientAccess, GroupReadsAndOthersDoNot) {
     Client bob = connect_as(kBob, {kVideoGroup});
     Client carol = connect_as(kCarol, {});
     const Access shared{kVideoGroup, 0640};
-    const CapsuleInfo published = publish_for(alice, "camera", shared);
+    const auto publish_as = [](uid_t uid, Client& client, const std::optional<Access>& access, const char* name) {
+        const AsUser user(uid);  // whose the memory is
+        return publish_for(client, name, access);
+    };
+    const CapsuleInfo published = publish_as(kAlice, alice, shared, "camera");
     EXPECT_EQ(published.access, shared);
     EXPECT_EQ(alice.published(published.capsule).access, shared);
 
@@ -52,16 +56,16 @@ TEST_F(ClientAccess, GroupReadsAndOthersDoNot) {
     EXPECT_EQ(status_of([&] { carol.attach("camera"); }), HURRAY_ERR_NOT_FOUND);
 
     std::string message;
-    EXPECT_EQ(status_of([&] { publish(bob, "camera", 1, 1); }, &message), HURRAY_ERR_NOT_PERMITTED);
+    EXPECT_EQ(status_of([&] { publish_as(kBob, bob, {}, "camera"); }, &message), HURRAY_ERR_NOT_PERMITTED);
     EXPECT_NE(message.find("\"camera\" is held by a capsule of user 54321 with group 54401 and mode 0640"),
               std::string::npos)
         << message;
     EXPECT_EQ(status_of([&] { bob.withdraw(published.capsule); }), HURRAY_ERR_NOT_PERMITTED);
-    EXPECT_EQ(status_of([&] { publish_for(carol, "mine", shared); }, &message), HURRAY_ERR_NOT_PERMITTED);
+    EXPECT_EQ(status_of([&] { publish_as(kCarol, carol, shared, "mine"); }, &message), HURRAY_ERR_NOT_PERMITTED);
     EXPECT_NE(message.find("was not in group 54401"), std::string::npos) << message;
 
-    publish_for(alice, "camera", Access{kVideoGroup, 0660});
-    publish(bob, "camera", 1, 9);
+    publish_as(kAlice, alice, Access{kVideoGroup, 0660}, "camera");
+    publish_as(kBob, bob, {}, "camera");
     EXPECT_EQ(status_of([&] { alice.attach("camera"); }), HURRAY_ERR_NOT_FOUND) << "Bob's is his alone";
 }
 

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "tests/integration/client_test.hpp"
+#include "tests/support/other_user.hpp"
 
 namespace hurray::test {
 namespace {
@@ -113,21 +114,20 @@ TEST_F(ClientGroups, RefusedCommitNamesTheMemberAndLeavesTheGroupOpen) {
     if (::geteuid() != 0) {
         GTEST_SKIP() << "needs root to connect as two other users";
     }
-    ASSERT_EQ(::chmod(daemon_.socket_path().c_str(), 0666), 0);
-    ASSERT_EQ(::chmod(daemon_.socket_path().substr(0, daemon_.socket_path().rfind('/')).c_str(), 0755), 0);
-    const auto connect_as = [this](uid_t uid) {  // who connects counts, not who it is later
-        EXPECT_EQ(::seteuid(uid), 0);
-        Client client = connect();
-        EXPECT_EQ(::seteuid(0), 0);
-        return client;
+    admit_everybody(daemon_.socket_path());
+    const auto as = [](uid_t uid, auto&& act) {  // who connects counts, and who has made the memory
+        const AsUser user(uid);
+        return act();
     };
-    Client alice = connect_as(54321);
-    Client bob = connect_as(54322);
+    Client alice = as(kAlice, [&] { return connect(); });
+    Client bob = as(kBob, [&] { return connect(); });
     EventLog log;
     Group group = alice.begin_group();
-    publish(alice, "pair/0", 1, 10, into(group, log));
-    const CapsuleInfo taken = publish(alice, "pair/1", 1, 11, into(group, log));
-    publish(bob, "pair/1", 1, 12);
+    const CapsuleInfo taken = as(kAlice, [&] {
+        publish(alice, "pair/0", 1, 10, into(group, log));
+        return publish(alice, "pair/1", 1, 11, into(group, log));
+    });
+    as(kBob, [&] { publish(bob, "pair/1", 1, 12); });
 
     std::string message;
     EXPECT_EQ(status_of([&] { group.commit(); }, &message), HURRAY_ERR_ALREADY_EXISTS);

@@ -1,4 +1,5 @@
 // Who may do what, seen from other users' connections. The rules one by one are in the registry's unit tests.
+#include <array>
 #include <fstream>
 #include <functional>
 #include <numeric>
@@ -9,6 +10,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "proto/wire/codec.hpp"
 #include "tests/support/daemon_process.hpp"
 #include "tests/support/other_user.hpp"
 #include "tests/support/raw_peer.hpp"
@@ -206,6 +208,34 @@ TEST_F(DaemonAccess, DefaultIsTheConfiguredMode) {
     alice.publish(make_tensor("n"));
     RawPeer bob = connect_as(kBob);
     EXPECT_EQ(bob.attach(1, "n").reply.access, (wire::Access{kAlice, 0644}));
+}
+
+TEST_F(DaemonAccess, WhoeverWasGrantedAFileCantPublishItInItsOwnersPlace) {
+    RawPeer alice = as(kAlice);
+    RawPeer bob = as(kBob);
+    RawPeer root = as(0);
+    const TestTensor own = make_tensor_for("n", {wire::kOwnGroup, 0644});
+    alice.publish(own);
+    const RawPeer::Attached granted = bob.attach(1, "n");
+    alice.next<wire::LeaseEvent>();
+    alice.call<wire::Done>(wire::Withdraw{{kAlice, own.publish.capsule}});
+    bob.call<wire::Done>(wire::Release{{1}});
+    alice.close();  // as in a restart: the daemon does not know the file any more
+
+    TestTensor stolen = make_tensor_for("m", {wire::kOwnGroup, 0644});
+    const auto publish = [&](RawPeer& peer, std::uint64_t request) {
+        stolen.publish.capsule = fresh_id();
+        const std::array<int, 1> fds = {granted.fds.at(0).get()};
+        peer.send_raw(wire::encoded(wire::Request{request, {}, stolen.publish}), fds);
+    };
+    publish(bob, 100);
+    const Error refused = bob.next<Error>(100);
+    EXPECT_EQ(refused.code, Errc::NotPermitted);
+    EXPECT_EQ(refused.field, "publish.segments[0]");
+    EXPECT_NE(refused.message.find("was made by user 54321, and you are user 54322"), std::string::npos)
+        << refused.message;
+    publish(root, 101);
+    root.next<wire::PublishReply>(101);
 }
 
 /// What a client that is not ours may do wrong with its memory.

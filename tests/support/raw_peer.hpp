@@ -11,6 +11,8 @@
 #include <variant>
 #include <vector>
 
+#include <sys/types.h>
+
 #include "libhurray/base/unique_fd.hpp"
 #include "proto/wire/messages.hpp"
 #include "tests/support/test_tensor.hpp"
@@ -93,6 +95,7 @@ class RawPeer {
     }
 
     UniqueFd socket_;
+    uid_t user_;  ///< who has connected, so whose the memory is that it sends
     std::uint64_t next_request_ = 1;
 };
 
