@@ -46,6 +46,11 @@ bool may_step_aside(const wire::Packet& packet) noexcept {
            std::holds_alternative<wire::Done>(packet.message);
 }
 
+/// Whether it means nothing before the grants that it may speak of: then it does not pass them.
+bool is_in_turn(const wire::Packet& packet) noexcept {
+    return std::holds_alternative<wire::ProducerLost>(packet.message);
+}
+
 }  // namespace
 
 void Outbound::add(SessionNumber session, int socket) {
@@ -104,7 +109,7 @@ bool Outbound::is_past_sending(const Outbox& out, std::size_t index) const noexc
 }
 
 /// Puts what is to be sent instead in place of the packet `index`, if one that it must follow is past sending.
-void Outbound::note_unheard(Outbox& out, std::size_t index) const {
+void Outbound::note_unheard(Outbox& out, std::size_t index) {
     Outgoing& outgoing = out.packets[index];
     if (outgoing.unheard == nullptr) {
         return;
@@ -114,7 +119,8 @@ void Outbound::note_unheard(Outbox& out, std::size_t index) const {
         is_unheard = out.packets[before].to != outgoing.to && is_past_sending(out, before);
     }
     if (is_unheard) {
-        outgoing.packet.message = std::move(*outgoing.unheard);
+        outgoing.packet.message = std::move(outgoing.unheard->message);
+        listener_.unheard(outgoing.unheard->capsule);
         outgoing.unheard = nullptr;
     }
 }
@@ -158,7 +164,8 @@ void Outbound::place(Outbox& out, std::size_t index, std::size_t end) {
 
     note_unheard(out, index);
     std::vector<Place> after = unsent_before(out, index);
-    if (!after.empty() && may_step_aside(outgoing.packet)) {
+    const bool is_behind_grant = is_in_turn(outgoing.packet) && has_grant_aside(peer);
+    if (is_behind_grant || (!after.empty() && may_step_aside(outgoing.packet))) {
         enqueue(peer, outgoing, std::move(after), true);
         return;
     }
@@ -348,7 +355,7 @@ bool Outbound::send_run(Peer& peer, Outbox& out, std::size_t first, std::size_t 
         if (next.to != out.packets[first].to) {
             continue;
         }
-        if (i != first && !may_join(out, i)) {
+        if (i != first && (!may_join(out, i) || (is_in_turn(next.packet) && has_grant_aside(peer)))) {
             break;
         }
         note_unheard(out, i);
@@ -459,6 +466,7 @@ void Outbound::enqueue(Peer& peer, const Outgoing& outgoing, std::vector<Place> 
     }
     Entry entry;
     entry.bytes = encoded_.view();
+    entry.in_turn = is_in_turn(outgoing.packet);
     if (const auto* carried = carried_segments(outgoing.packet)) {
         for (const wire::Segment& segment : *carried) {
             if (segment.carries_fd) {
@@ -468,8 +476,9 @@ void Outbound::enqueue(Peer& peer, const Outgoing& outgoing, std::vector<Place> 
         }
     }
     if (outgoing.unheard != nullptr && aside) {
-        wire::encode({outgoing.packet.request_id, *outgoing.unheard}, encoded_);
+        wire::encode({outgoing.packet.request_id, outgoing.unheard->message}, encoded_);
         entry.unheard = encoded_.view();
+        entry.unheard_of = outgoing.unheard->capsule;
     }
     wait_for(session, after);
     entry.after = std::move(after);
@@ -488,6 +497,11 @@ void Outbound::enqueue(Peer& peer, const Outgoing& outgoing, std::vector<Place> 
         }
     }
     tell_kept(session, peer);
+}
+
+/// Whether a grant waits until descriptors are read.
+bool Outbound::has_grant_aside(const Peer& peer) noexcept {
+    return peer.refused && std::ranges::any_of(peer.aside, [](const Entry& entry) { return !entry.segments.empty(); });
 }
 
 void Outbound::put_aside(Peer& peer, Entry entry) {
@@ -636,6 +650,15 @@ void Outbound::flush_all() {
     }
 }
 
+/// The first in its queue, for which nobody waits.
+void Outbound::step_aside(Peer& peer) {
+    Entry head = std::move(peer.queue.front());
+    peer.queue.pop_front();
+    ++peer.sent;
+    peer.bytes -= head.bytes.size();
+    put_aside(peer, std::move(head));
+}
+
 void Outbound::flush(SessionNumber session) {
     const auto found = peers_.find(session.value);
     if (found == peers_.end() || found->second.broken) {
@@ -644,12 +667,15 @@ void Outbound::flush(SessionNumber session) {
     Peer& peer = found->second;
     // What stepped aside takes its place in the order now.
     std::size_t kept = 0;
+    bool is_grant_kept = false;
     for (Entry& entry : peer.aside) {
         const bool due = may_go(entry);
         if (!due) {
             wait_for(session, entry.after);
         }
-        if (due && (entry.segments.empty() || !peer.refused)) {
+        const bool has_room = entry.segments.empty() ? !(entry.in_turn && is_grant_kept) : !peer.refused;
+        is_grant_kept = is_grant_kept || (!entry.segments.empty() && !(due && has_room));
+        if (due && has_room) {
             peer.aside_bytes -= entry.bytes.size();
             peer.bytes += entry.bytes.size();
             peer.queue.push_back(std::move(entry));
@@ -666,13 +692,13 @@ void Outbound::flush(SessionNumber session) {
             wait_for(session, head.after);
             break;
         }
+        if (head.in_turn && has_grant_aside(peer)) {
+            step_aside(peer);
+            continue;
+        }
         const wire::Sent sent = send(session, peer, head.bytes, nullptr, head.segments);
         if (sent == wire::Sent::TooManyInFlight) {
-            // A grant, for which nobody waits: it steps aside, and what is behind it goes.
-            ++peer.sent;
-            peer.bytes -= head.bytes.size();
-            put_aside(peer, std::move(head));
-            peer.queue.pop_front();
+            step_aside(peer);  // a grant: what is behind it goes
             continue;
         }
         if (sent != wire::Sent::Done) {
@@ -802,6 +828,7 @@ void Outbound::tell_unheard(SessionNumber session, const Peer& peer) {
             if (is_unheard(entry)) {
                 found->second.aside_bytes += entry.unheard.size() - entry.bytes.size();
                 entry.bytes = std::exchange(entry.unheard, {});
+                listener_.unheard(entry.unheard_of);
             }
         }
     }

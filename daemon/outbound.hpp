@@ -38,7 +38,7 @@ namespace hurrayd {
 /// 1. Packets to one session keep their order, with one exception: grants (AttachReply) and plain acknowledgements (Done)
 ///    that wait for another session step aside, and later packets pass them; so do grants whose descriptors may not be
 ///    sent yet. The order of neither matters to a client, and a consumer must not be held up as a whole by one producer
-///    that sleeps.
+///    that sleeps. But news of the loss of a producer (ProducerLost) stays behind such grants, which may be of its capsules.
 /// 2. Nobody waits for a session that is gone or broken. What the outbox has for that case is sent in place of what waited for it (`unheard`).
 /// 3. Who reads nothing is cut, `patience` after it went over its limits or others began to wait for it; at once where its user costs
 ///    too much. Who reads is not, nor who has read all that it was sent: what a session is kept from by another one is not charged to it. While grants wait since all have too many
@@ -76,6 +76,8 @@ class Outbound {
         virtual void broken(SessionNumber session, std::string_view reason) = 0;
         /// So many bytes are kept here for that session from now on.
         virtual void keeps(SessionNumber session, std::size_t bytes) = 0;
+        /// What is said of that capsule in place of an acknowledgement was sent, or will be (Outgoing::unheard).
+        virtual void unheard(const hurray::wire::CapsuleId& capsule) = 0;
         /// Whether its user already costs as much as it may: then there is no patience with it.
         [[nodiscard]] virtual bool is_user_full(SessionNumber session) const = 0;
 
@@ -141,6 +143,8 @@ class Outbound {
         std::vector<SegmentNumber> segments;  ///< held
         std::vector<Place> after;
         std::string unheard;  ///< what is sent instead if one of those never is; empty: nothing
+        hurray::wire::CapsuleId unheard_of{};
+        bool in_turn = false;  ///< it goes behind grants that step aside before it
     };
     struct Peer {
         int socket = -1;
@@ -168,7 +172,7 @@ class Outbound {
 
     [[nodiscard]] bool is_sent(const Place& place) const noexcept;
     [[nodiscard]] bool is_past_sending(const Outbox& out, std::size_t index) const noexcept;
-    void note_unheard(Outbox& out, std::size_t index) const;
+    void note_unheard(Outbox& out, std::size_t index);
     [[nodiscard]] bool may_go(const Entry& entry) const noexcept;
     [[nodiscard]] std::vector<Place> unsent_before(const Outbox& out, std::size_t index) const;
     void place(Outbox& out, std::size_t index, std::size_t end);
@@ -186,7 +190,9 @@ class Outbound {
     hurray::wire::Sent send(SessionNumber session, Peer& peer, std::string_view bytes,
                             const std::vector<hurray::wire::Segment>* carried, const std::vector<SegmentNumber>& held);
     void enqueue(Peer& peer, const Outgoing& outgoing, std::vector<Place> after, bool aside);
-    void put_aside(Peer& peer, Entry entry);
+    static void put_aside(Peer& peer, Entry entry);
+    static void step_aside(Peer& peer);
+    [[nodiscard]] static bool has_grant_aside(const Peer& peer) noexcept;
     void add_unsent(std::vector<Place>& after, const Place& place, SessionNumber to) const;
     [[nodiscard]] bool is_over(const Peer& peer) const noexcept;
     [[nodiscard]] bool may_carry(Peer& peer, std::size_t count) noexcept;

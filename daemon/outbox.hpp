@@ -12,6 +12,12 @@
 
 namespace hurrayd {
 
+/// What an acknowledgement becomes if what it must follow is never heard of: of a capsule.
+struct Unheard {
+    hurray::wire::PacketMessage message;
+    hurray::wire::CapsuleId capsule;
+};
+
 /// One packet to one session.
 struct Outgoing {
     SessionNumber to;
@@ -22,8 +28,8 @@ struct Outgoing {
     /// May be sent only once all that was written to this session before is in its socket. 0: it waits for none.
     SessionNumber behind{};
     /// Of an acknowledgement (Done): sent in its place if one that it must follow can't be sent any more, since its receiver has gone or is
-    /// cut off. Null: it is sent all the same.
-    std::unique_ptr<hurray::wire::PacketMessage> unheard = nullptr;
+    /// cut off; then Outbound's owner is told, too. Null: it is sent all the same.
+    std::unique_ptr<Unheard> unheard = nullptr;
 };
 
 /// What one packet (or one end of a session, one deadline) sets off, in the protocol's order; or what several do that one session
@@ -66,9 +72,9 @@ struct Outbox {
                      hurray::wire::PacketMessage message) {
         packets.push_back({to, {request_id, std::move(message)}, packets.size(), other});
     }
-    /// What is sent in place of the last packet; see Outgoing::unheard.
-    void or_if_unheard(hurray::wire::PacketMessage message) {
-        packets.back().unheard = std::make_unique<hurray::wire::PacketMessage>(std::move(message));
+    /// What is sent in place of the last packet, about which capsule; see Outgoing::unheard.
+    void or_if_unheard(hurray::wire::PacketMessage message, const hurray::wire::CapsuleId& capsule) {
+        packets.back().unheard = std::make_unique<Unheard>(Unheard{std::move(message), capsule});
     }
     void clear() noexcept {
         kept.clear();

@@ -129,16 +129,20 @@ void Registry::confirm(SessionNumber from, std::uint64_t request_id, const wire:
     // A producer that is cut off before it hears of it may publish the same work again.
     const auto refuse_if_unheard = [&] {
         if (!(keeps_ && lease.capsule->lingering)) {
-            out.or_if_unheard(gone);
+            out.or_if_unheard(gone, lease.capsule->id);
         }
     };
+    if (lease.grant == 0 && lease.capsule->taken_by == nullptr) {  // note_unheard()
+        out.send(from, request_id, gone);
+        return;
+    }
     if (lease.grant == 0) {  // said again; the answer must not overtake TAKEN
         out.send_behind(producer != nullptr ? producer->number : SessionNumber{}, from, request_id, wire::Done{});
         refuse_if_unheard();
         return;
     }
     const std::size_t first = out.packets.size();
-    if (!is_kept(*lease.capsule)) {  // confirm_needs_producer
+    if (!is_confirmable(*lease.capsule)) {  // confirm_needs_producer
         close_lease(lease, What::Lost, out);
         out.send_after(first, from, request_id, gone);
         return;
@@ -148,6 +152,18 @@ void Registry::confirm(SessionNumber from, std::uint64_t request_id, const wire:
     refuse_if_unheard();
     refuse_waiters(*lease.capsule, out);
     continue_announcements(out);
+}
+
+void Registry::note_unheard(const wire::CapsuleId& id) {
+    const auto known = capsules_.find(id);
+    if (known == capsules_.end()) {
+        return;
+    }
+    Capsule& capsule = known->second;
+    capsule.taken_by = nullptr;
+    if (capsule.lingering) {  // else its producer could come back and hear of it after all
+        forgo_lingering(capsule);
+    }
 }
 
 // ---- Over the daemon's death ----------------------------------------------------------------------------------------
@@ -166,7 +182,7 @@ Registry::Claimed Registry::claim_confirmed(Session& consumer, const wire::Capsu
         if (capsule.id != id || !capsule.once) {
             return Claimed::Refused;
         }
-        if (lease.grant != 0 && !is_kept(capsule)) {
+        if (lease.grant != 0 && !is_confirmable(capsule)) {
             close_lease(lease, What::Lost, out);
             return Claimed::Refused;
         }

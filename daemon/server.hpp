@@ -134,6 +134,7 @@ class Server final : private Session::Owner, private Outbound::Listener {
     void want_writable(SessionNumber session) override;
     void broken(SessionNumber session, std::string_view reason) override;
     void keeps(SessionNumber session, std::size_t bytes) override { registry_.note_queued(session, bytes); }
+    void unheard(const wire::CapsuleId& capsule) override { registry_.note_unheard(capsule); }
     [[nodiscard]] bool is_user_full(SessionNumber session) const override { return registry_.is_user_full(session); }
 
     void wait_accept();

@@ -674,6 +674,7 @@ class World : private hurrayd::Outbound::Listener {
     }
     void broken(SessionNumber session, std::string_view) override { broken_.push_back(session); }
     void keeps(SessionNumber session, std::size_t bytes) override { registry_.note_queued(session, bytes); }
+    void unheard(const wire::CapsuleId& capsule) override { registry_.note_unheard(capsule); }
     [[nodiscard]] bool is_user_full(SessionNumber session) const override { return registry_.is_user_full(session); }
 
     Peer* find(SessionNumber number) {

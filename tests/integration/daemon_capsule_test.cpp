@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <csignal>
@@ -353,6 +354,39 @@ TEST_F(DaemonCapsule, OtherUsersSeeNothing) {
         }
     });
     EXPECT_FALSE(owner.try_receive().has_value()) << "and its owner heard nothing";
+}
+
+TEST_F(DaemonCapsule, LossOfAProducerIsToldBehindTheGrantsThatWaitForDescriptorsToBeRead) {
+    constexpr std::uint64_t kCapsules = 260;  // a few more than may be unread
+    RawPeer producer = RawPeer::greeted(daemon.socket_path());
+    for (std::uint64_t i = 0; i < kCapsules; ++i) {
+        producer.publish(make_tensor(std::to_string(i)));
+    }
+    RawPeer consumer = RawPeer::greeted(daemon.socket_path());
+    for (std::uint64_t i = 0; i < kCapsules; ++i) {
+        consumer.send(wire::Attach{i + 1, std::to_string(i)});
+    }
+    for (std::uint64_t opened = 0; opened < kCapsules; ++opened) {
+        producer.next<wire::LeaseEvent>();
+    }
+    producer.close();
+    RawPeer other = RawPeer::greeted(daemon.socket_path());
+    const auto is_retired = [](const wire::Info& info) { return info.retired; };
+    while (!std::ranges::all_of(other.call<wire::ListReply>(wire::List{}).capsules, is_retired)) {
+        std::this_thread::yield();
+    }
+    std::set<wire::Id16> granted;
+    for (std::size_t lost = 0; lost < kCapsules;) {
+        const Incoming incoming = consumer.receive();
+        if (const auto* grant = std::get_if<wire::AttachReply>(&incoming.packet.message)) {
+            granted.insert(grant->capsule.id);
+        } else {
+            const auto& news = std::get<wire::ProducerLost>(incoming.packet.message);
+            EXPECT_TRUE(granted.contains(news.capsule.id));
+            ++lost;
+        }
+    }
+    EXPECT_EQ(granted.size(), kCapsules);
 }
 
 }  // namespace

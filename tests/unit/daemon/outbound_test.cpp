@@ -43,6 +43,11 @@ class OutboundTest : public testing::Test, protected Outbound::Listener {
     }
     void keeps(SessionNumber session, std::size_t bytes) override { kept_bytes[session.value] = bytes; }
     [[nodiscard]] bool is_user_full(SessionNumber session) const override { return full_users.contains(session.value); }
+    void unheard(const wire::CapsuleId& capsule) override {
+        EXPECT_EQ(capsule.uid, 7U);
+        ++told_unheard;
+    }
+    int told_unheard = 0;
     std::map<std::uint64_t, std::size_t> kept_bytes;
     std::set<std::uint64_t> full_users;
 
@@ -200,7 +205,7 @@ TEST_F(OutboundTest, AcknowledgementOfWhatIsNeverHeardIsReplaced) {
         const std::size_t told = out.packets.size();
         out.send(producer, id, wire::PublishReply{});
         out.send_after(told, taker, id, wire::Done{});
-        out.or_if_unheard(hurray::Error{hurray::Errc::ProducerLost, "unheard"});
+        out.or_if_unheard(hurray::Error{hurray::Errc::ProducerLost, "unheard"}, {7, {}});
     };
     const auto answers = [this](SessionNumber taker) {  // whether each is the acknowledgement
         std::vector<std::pair<std::uint64_t, bool>> answers;
@@ -241,9 +246,10 @@ TEST_F(OutboundTest, AcknowledgementOfWhatIsNeverHeardIsReplaced) {
     confirm(producer, taker, 5);
     confirm(producer, taker, 6);
     out.send_behind(producer, taker, 7, wire::Done{});
-    out.or_if_unheard(hurray::Error{hurray::Errc::ProducerLost, "unheard"});
+    out.or_if_unheard(hurray::Error{hurray::Errc::ProducerLost, "unheard"}, {7, {}});
     outbound.deliver(out);
     EXPECT_EQ(answers(taker), (Answers{{5, false}, {6, false}, {7, false}}));
+    EXPECT_EQ(told_unheard, 4);
 
     // It leaves: with what is in its socket, which counts as heard, and without what is not.
     const auto other = add(3);
@@ -254,6 +260,7 @@ TEST_F(OutboundTest, AcknowledgementOfWhatIsNeverHeardIsReplaced) {
     outbound.deliver(out);
     outbound.remove(other);
     EXPECT_EQ(answers(taker), (Answers{{8, true}, {9, false}}));
+    EXPECT_EQ(told_unheard, 5);
 }
 
 TEST_F(OutboundTest, ABurstBringsWhoKeepsSegmentsEachDescriptorOnce) {
