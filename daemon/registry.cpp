@@ -380,6 +380,7 @@ void Registry::publish(SessionNumber from, std::uint64_t request_id, Publication
     }
 
     // From here on nothing is refused.
+    drop_taken(id, out);  // whoever was: this one is new
     Capsule& capsule = add(producer, publication, *access, out);
     if (keeps_ && capsule.lingering) {
         charge_store(capsule);
@@ -446,7 +447,7 @@ void Registry::put_under_name(Capsule& capsule, const std::string& text, std::ui
             charge(nullptr, name->second.owner, cost_of_name(name->first));
         }
     }
-    note_back(name->first);
+    note_back(name->first, version);
     capsule.name = name;
     capsule.version = version;
     ++history_.published;
@@ -524,7 +525,9 @@ void Registry::end(Capsule& capsule, Outbox& out) {
         out.send(told->number, 0, wire::Ended{capsule.id, is_reusable(capsule)});
     }
     unstore(capsule, out);  // of one that was staged: else it has been retired
-    drop_taken(capsule.id, out);
+    if (capsule.staged == nullptr) {
+        note_ended(capsule, out);
+    }
     for (Segment* segment : capsule.content.segments()) {
         --segment->capsules;
         drop_if_unused(*segment, out);

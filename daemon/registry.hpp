@@ -243,6 +243,8 @@ class Registry {
     ///        ProducerLost     the producer's session is over, and the capsule does not linger: the lease has ended. In place of Done it
     ///                         also comes if the producer is cut off before it was sent TAKEN: what it publishes again may be the same work
     void confirm(SessionNumber from, std::uint64_t request_id, const wire::Confirm& confirm, Outbox& out);
+    /// Its taker was sent that ProducerLost: it is nobody's. Of a capsule that has ended: nothing.
+    void note_unheard(const wire::CapsuleId& capsule);
 
     /// Reply: Done; room is kept for a segment that is about to be made, until a publish names the reservation.
     /// Fails: AlreadyExists  the number is in use
@@ -392,6 +394,7 @@ class Registry {
         std::size_t segments = 0;
         std::size_t to_store = 0;  ///< capsules in it that are stored, or are to be once their group is committed
         keep::StoredSegment stored_as = {};  ///< none: it is not in the store
+        Segment* unknown = nullptr;          ///< one of them that no session can mention, for whoever brings it again
     };
 
     /// Room for a segment to come.
@@ -600,10 +603,17 @@ class Registry {
         std::uint64_t told_up_to = 0;
     };
 
+    /// An id of a capsule that ended before its publisher had its answer.
+    struct Left {
+        std::uint64_t version = 0;
+        std::uint64_t number = 0;  ///< in the order in which they were left
+    };
+
     /// A name of before.
     struct NameOfBefore {
         keep::Name noted;
-        bool is_back = false;  ///< something lives under it
+        bool is_back = false;       ///< something lives under it
+        bool is_last_back = false;  ///< so does the last version that is noted, or a newer one
     };
 
     /// What is remembered of one user's names in `retired_below_`.
@@ -642,7 +652,7 @@ class Registry {
     static bool is_attachable(const Capsule& capsule) noexcept;
     static bool is_adoptable(const Capsule& capsule) noexcept;
     [[nodiscard]] hurray::Result<void> check_adoption(const Session& producer, const Publication& publication,
-                                                      const Capsule& capsule) const;
+                                                      const Capsule& capsule);
     void adopt(Session& producer, std::uint64_t request_id, Publication publication, Capsule& capsule, Outbox& out);
     void take_back_segments(Session& producer, const Publication& publication, Capsule& capsule, Outbox& out);
     [[nodiscard]] hurray::Result<void> admit_store(const Session& producer, const Publication& publication);
@@ -653,15 +663,18 @@ class Registry {
     [[nodiscard]] keep::Name note_of(Names::const_iterator name) const;
     void note_expiry(const Capsule& capsule, Outbox& out) const;
     void leave_id(const wire::CapsuleId& capsule, std::uint64_t version);
+    bool drop_left(const wire::CapsuleId& capsule);
     void note_taken(const Capsule& capsule, Outbox& out);
     void drop_taken(const wire::CapsuleId& capsule, Outbox& out);
+    void note_ended(const Capsule& capsule, Outbox& out);
+    void answer_taken(Session& producer, std::uint64_t request_id, const Publication& publication, Outbox& out);
     void await_answer(const Session& producer, const Capsule& capsule, Outbox& out) const;
-    bool bring_back(const Recovery::Capsule& before, const store::JournalState& journal, std::uint64_t now_ms,
-                    Outbox& out);
+    bool bring_back(const Recovery::Capsule& before, const store::JournalState& journal);
+    void take_up(Capsule& capsule, const store::JournalState& journal, std::uint64_t now_ms, Outbox& out);
     [[nodiscard]] const NameOfBefore* foreign_before(const Session& producer, const std::string& name) const;
     [[nodiscard]] hurray::Result<void> check_name_of_before(const Session& producer, const std::string& name,
                                                             std::uint64_t version) const;
-    void note_back(const std::string& name);
+    void note_back(const std::string& name, std::uint64_t version);
     void answer_left(Session& producer, std::uint64_t request_id, Publication publication, Outbox& out);
     void wait_for_window(Session& producer, std::uint64_t request_id, Publication publication, Outbox& out);
     std::vector<std::uint64_t> drop_pending(Session& producer, const std::function<bool(const Pending&)>& is_meant,
@@ -673,6 +686,7 @@ class Registry {
     bool continue_store_window_close(std::size_t& budget, Outbox& out);
     void leave_lingering(Capsule& capsule, std::uint64_t now_ms, Outbox& out);
     static bool ends_with_producer(const Capsule& capsule) noexcept;
+    static bool is_confirmable(const Capsule& capsule) noexcept;
     void forgo_lingering(Capsule& capsule);
     void stop_expiry(Capsule& capsule) noexcept;
     void expire_lingering(std::uint64_t now_ms, Outbox& out);
@@ -791,6 +805,8 @@ class Registry {
     [[nodiscard]] static std::uint64_t cost_of_group() noexcept;
     [[nodiscard]] static std::uint64_t cost_of_claim() noexcept;
     void end_reservation(Session& session, std::unordered_map<std::uint64_t, Reservation>::iterator reservation);
+    Segment* unknown_segment(const BroughtSegment& brought, const wire::Segment& said);
+    static void know_segment(Session& session, std::uint64_t number, Segment& segment, File& file);
     void forget_segment(Session& session, std::map<std::uint64_t, Segment*>::iterator segment, Outbox& out);
     void drop_if_unused(Segment& segment, Outbox& out);
     void list_writing(std::uint32_t uid, std::uint64_t now_ms, wire::StatusReply& reply) const;
@@ -861,12 +877,18 @@ class Registry {
     keep::StoredSegment last_stored_;
     std::uint64_t all_stored_ = 0;
     std::map<std::string, NameOfBefore, std::less<>> names_of_before_;  ///< while the window is open
-    std::size_t names_missing_ = 0;                                     ///< of them, that are not back
+    std::size_t names_missing_ = 0;                                     ///< of them, whose last versions are not back
     std::size_t resuming_ = 0;                                          ///< sessions that have more to say of before
     std::deque<Pending> pending_;
-    std::map<wire::CapsuleId, keep::Taken> taken_;   ///< by which leases, and the journal knows
-    std::map<wire::CapsuleId, std::uint64_t> left_;  ///< ids of what ended before its publisher had its answer
-    std::deque<wire::CapsuleId> left_order_;         ///< oldest first; those that are not left any more too
+    std::map<wire::CapsuleId, keep::Taken> taken_;  ///< by which leases, and the journal knows
+    std::deque<wire::CapsuleId> taken_order_;  ///< of those that have ended, oldest first; some are not known any more
+    /// While the window is open, without a journal of a life before: what was to linger and has ended in this one. Its producer may not have
+    /// heard of it, and offer it again.
+    std::unordered_set<wire::CapsuleId, CapsuleIdHash> ended_;
+    bool has_ended_more_ = false;           ///< than are remembered
+    std::map<wire::CapsuleId, Left> left_;  ///< what ended before its publisher had its answer
+    std::map<std::uint32_t, std::map<std::uint64_t, wire::Id16>> left_of_;  ///< each user's, oldest first; none empty
+    std::uint64_t last_left_ = 0;
     std::map<std::uint32_t, Totals> uses_;
     std::map<std::uint32_t, SessionList> sessions_of_;  // each user's that are not ending; none empty
     History history_;

@@ -73,10 +73,11 @@ void Registry::check_consistency() const {
             HURRAY_CHECK(lease.in_capsule.is_linked() ==
                          (lease.capsule->producer != nullptr || lease.capsule->lingering != nullptr));
             // Nobody is granted what has no producer, but for what lingers.
-            HURRAY_CHECK(lease.is_told || lease.capsule->lingering != nullptr);
+            HURRAY_CHECK(lease.is_told || lease.capsule->lingering != nullptr || lease.capsule->retired);
             HURRAY_CHECK(lease.grant == 0 || (lease.capsule->once && !lease.capsule->is_live()));
-            HURRAY_CHECK(!lease.capsule->once || lease.grant != 0 ||
-                         lease.capsule->is_taken_by(lease_id(session, lease_number)));
+            const bool is_taken = lease.grant == 0 && lease.capsule->taken_by != nullptr;  // null: see note_unheard()
+            HURRAY_CHECK(!is_taken || lease.capsule->is_taken_by(lease_id(session, lease_number)));
+            HURRAY_CHECK(!lease.capsule->once || lease.grant != 0 || lease.capsule->retired);
         }
         for (const auto& [request_id, lease] : session.grants) {
             HURRAY_CHECK(lease->holder == &session && lease->grant == request_id);
@@ -265,6 +266,7 @@ void Registry::check_consistency() const {
     HURRAY_CHECK(segments_of.size() == files_.size());
     for (const auto& [identity, file] : files_) {
         HURRAY_CHECK(file.to_store == to_store[identity]);
+        HURRAY_CHECK(file.unknown == nullptr || (!file.unknown->is_known && file.unknown->file == identity));
         HURRAY_CHECK(file.to_store != 0 || file.stored_as == keep::StoredSegment{});
         uses[file.uid].stored += file.to_store != 0 ? 1 : 0;
         all_stored += file.to_store != 0 ? 1 : 0;
@@ -290,7 +292,7 @@ void Registry::check_consistency() const {
     HURRAY_CHECK(is_window_open() || (names_of_before_.empty() && names_missing_ == 0 && pending_.empty()));
     std::size_t missing = 0;
     for (const auto& [text, before] : names_of_before_) {
-        missing += before.is_back ? 0 : 1;
+        missing += before.is_last_back ? 0 : 1;
     }
     HURRAY_CHECK(missing == names_missing_);
     HURRAY_CHECK(keeps_ || (taken_.empty() && left_.empty() && all_stored_ == 0));

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "daemon/registry.hpp"
+#include "libhurray/base/checked_math.hpp"
 #include "proto/wire/access.hpp"
 
 // Capsules that outlive their producers.
@@ -31,8 +32,13 @@ bool Registry::lingers(const Capsule& capsule) noexcept {
 
 /// cut_off_once_ends: its producer may come back after this life, which alone would know that somebody has taken it, and offer it again.
 bool Registry::ends_with_producer(const Capsule& capsule) noexcept {
-    return capsule.lingering != nullptr && capsule.once && !capsule.retired && capsule.producer != nullptr &&
+    return capsule.lingering != nullptr && capsule.once && capsule.taken_by == nullptr && capsule.producer != nullptr &&
            capsule.producer->ends_queued;
+}
+
+/// Whether who was granted it may have it: its producer hears of it, now or when it comes back. It may be withdrawn meanwhile.
+bool Registry::is_confirmable(const Capsule& capsule) noexcept {
+    return live_producer(capsule) != nullptr || (capsule.lingering != nullptr && !ends_with_producer(capsule));
 }
 
 /// Whether somebody keeps it: its producer, or the daemon in its place.
@@ -42,7 +48,8 @@ bool Registry::is_kept(const Capsule& capsule) noexcept {
 
 /// Whether a session of its user may become its producer. It may be retired and held: then who comes back is told of its leases.
 bool Registry::is_adoptable(const Capsule& capsule) noexcept {
-    return capsule.lingering != nullptr && capsule.staged == nullptr && live_producer(capsule) == nullptr;
+    return capsule.lingering != nullptr && capsule.staged == nullptr && live_producer(capsule) == nullptr &&
+           !ends_with_producer(capsule);
 }
 
 /// Its producer's session is over. Its time counts from then on.
@@ -84,7 +91,7 @@ void Registry::expire_lingering(std::uint64_t now_ms, Outbox& out) {
 
 /// Whether `publication` is what made `capsule`, said by a later session of its user. Changes nothing.
 hurray::Result<void> Registry::check_adoption(const Session& producer, const Publication& publication,
-                                              const Capsule& capsule) const {
+                                              const Capsule& capsule) {
     const wire::Publish& now = publication.request;
     const Content<Segment>& before = capsule.content;
     const auto kept_segments = before.segments();
@@ -113,6 +120,8 @@ hurray::Result<void> Registry::check_adoption(const Session& producer, const Pub
     if (now.segments.size() != kept_segments.size()) {
         return other("publish.segments", std::to_string(kept_segments.size()) + " segments");
     }
+    std::uint64_t more_segments = 0;
+    std::uint64_t more_bytes = 0;
     for (std::size_t i = 0; i < now.segments.size(); ++i) {
         const wire::Segment& said = now.segments[i];
         const BroughtSegment& brought = publication.brought[i];
@@ -134,8 +143,16 @@ hurray::Result<void> Registry::check_adoption(const Session& producer, const Pub
         if (is_known_otherwise || is_brought_otherwise || said.memory != kept.memory || said.size != kept.size) {
             return other(field, "another file there");
         }
+        if (known == producer.segments.end() && kept.is_known) {  // see take_back_segments()
+            ++more_segments;
+            more_bytes = hurray::checked_add(more_bytes, kept.size).value_or(UINT64_MAX);
+        }
     }
-    return {};
+    if (more_segments == 0) {
+        return {};
+    }
+    auto admitted = admit(producer, Quota::Descriptors, more_segments);
+    return admitted ? admit_bytes(producer, more_bytes, "publish.segments") : admitted;
 }
 
 /// adopt_lingering: the session becomes the capsule's producer. Consumers see nothing of it.
@@ -209,10 +226,7 @@ void Registry::take_back_segments(Session& producer, const Publication& publicat
             continue;
         }
         if (!is_known_here) {
-            kept.is_known = true;
-            producer.segments.emplace(said.number, &kept);
-            producer.bytes += kept.size;  // its user has them all the time
-            producer.kept_bytes += cost_of_segment();
+            know_segment(producer, said.number, kept, files_.at(kept.file));
         }
         if (brought.number != SegmentNumber{}) {
             out.dropped.push_back(brought.number);

@@ -167,6 +167,9 @@ hurray::Result<void> Registry::check_segments(Session& producer, const Publicati
             }
         }
         files.push_back(brought.file);
+        if (unknown_segment(brought, segment) != nullptr) {
+            continue;
+        }
         ++fresh_files;
         const auto bytes = hurray::checked_add(fresh_bytes, segment.size);
         fresh_bytes = bytes.value_or(UINT64_MAX);  // more than any file system has; no quota admits it
@@ -225,6 +228,25 @@ Registry::Segment& Registry::add_segment(Session& producer, const wire::Segment&
     return fresh;
 }
 
+/// What is kept of that file for capsules alone, since their producer has gone or was of a life before: it is the same memory. Null: nothing, or
+/// it is not said to be the same.
+Registry::Segment* Registry::unknown_segment(const BroughtSegment& brought, const wire::Segment& said) {
+    const auto file = files_.find(brought.file);
+    Segment* const kept = file != files_.end() ? file->second.unknown : nullptr;
+    const bool is_same =
+        kept != nullptr && kept->memory == said.memory && kept->size == said.size && said.reservation == 0;
+    return is_same ? kept : nullptr;
+}
+
+/// The session may mention it by its own number from now on. Its user has had it all the time.
+void Registry::know_segment(Session& session, std::uint64_t number, Segment& segment, File& file) {
+    segment.is_known = true;
+    file.unknown = file.unknown == &segment ? nullptr : file.unknown;
+    session.segments.emplace(number, &segment);
+    session.bytes += segment.size;
+    session.kept_bytes += cost_of_segment();
+}
+
 /// Books what check_segments() has found good, for a capsule that lies in it.
 std::vector<Registry::Segment*> Registry::take_segments(Session& producer, const Publication& publication,
                                                         const wire::Access& access, Outbox& out) {
@@ -234,13 +256,17 @@ std::vector<Registry::Segment*> Registry::take_segments(Session& producer, const
         const wire::Segment& said = publication.request.segments[i];
         const BroughtSegment& brought = publication.brought[i];
         const auto known = producer.segments.find(said.number);
-        Segment& segment =
-            known != producer.segments.end() ? *known->second : add_segment(producer, said, brought, access);
-        if (known != producer.segments.end() && brought.number != SegmentNumber{}) {
+        Segment* segment = known != producer.segments.end() ? known->second : unknown_segment(brought, said);
+        if (segment != nullptr && known == producer.segments.end()) {
+            know_segment(producer, said.number, *segment, files_.at(segment->file));
+        }
+        if (segment == nullptr) {
+            segment = &add_segment(producer, said, brought, access);
+        } else if (brought.number != SegmentNumber{}) {
             out.dropped.push_back(brought.number);  // the same file again
         }
-        ++segment.capsules;
-        taken.push_back(&segment);
+        ++segment->capsules;
+        taken.push_back(segment);
     }
     return taken;
 }
@@ -293,6 +319,7 @@ void Registry::forget_segment(Session& session, std::map<std::uint64_t, Segment*
     session.bytes -= forgotten.size;
     session.kept_bytes -= cost_of_segment();  // its user's until the last capsule in it has ended
     forgotten.is_known = false;
+    files_.at(forgotten.file).unknown = &forgotten;
     drop_if_unused(forgotten, out);
 }
 
@@ -306,7 +333,9 @@ void Registry::drop_if_unused(Segment& segment, Outbox& out) {
     --use.descriptors;
     all_bytes_ -= segment.size;
     discharge(nullptr, uid, cost_of_segment());
-    if (const auto file = files_.find(segment.file); --file->second.segments == 0) {
+    const auto file = files_.find(segment.file);
+    file->second.unknown = file->second.unknown == &segment ? nullptr : file->second.unknown;
+    if (--file->second.segments == 0) {
         files_.erase(file);
     }
     out.dropped.push_back(segment.number);

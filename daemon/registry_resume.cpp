@@ -2,6 +2,7 @@
 #include <iterator>
 #include <utility>
 
+#include "daemon/refusal.hpp"
 #include "daemon/registry.hpp"
 #include "libhurray/base/check.hpp"
 
@@ -18,10 +19,6 @@ using State = wire::Claims::State;
 /// Claims and capsules that are dealt with at a time when the window has ended: each may set off a packet, so this keeps everybody
 /// else waiting for about half a millisecond.
 constexpr std::size_t kWindowPiece = 256;
-
-[[gnu::cold]] Error refusal(Errc code, std::string field, std::string message) {
-    return {code, std::move(message), std::move(field)};
-}
 
 }  // namespace
 
@@ -100,6 +97,10 @@ void Registry::offer_again(Session& producer, std::uint64_t request_id, Publicat
         out.send(producer.number, request_id, wire::PublishReply{known->second.version});
         return;
     }
+    if (!is_window_open() && taken_.contains(id)) {
+        answer_taken(producer, request_id, publication, out);
+        return;
+    }
     if (!is_window_open()) {
         refuse(refusal(Errc::Closed, "publish.version",
                        "the resume window is over, so no capsule of a former life is taken any more"));
@@ -146,7 +147,8 @@ void Registry::offer_again(Session& producer, std::uint64_t request_id, Publicat
     const auto taken = taken_.find(id);
     const wire::LeaseId said_taken_by = offer.taken_by;
     const wire::LeaseId taken_by = taken != taken_.end() && offer.once ? taken->second.lease : said_taken_by;
-    const bool is_retired = offer.retired || (has_journal_ && offer.linger_ms) || taken_by.lease != 0 ||
+    const bool has_ended = ended_.contains(id) || (has_ended_more_ && producer.identity.was_cut_off);
+    const bool is_retired = offer.retired || (has_journal_ && offer.linger_ms) || has_ended || taken_by.lease != 0 ||
                             (!offer.once && offer.version < retired_below(offer.name, name, id.uid));
     if (auto admitted = is_retired ? hurray::Result<void>() : admit_store(producer, publication); !admitted) {
         refuse(std::move(admitted.error()));
@@ -462,6 +464,7 @@ void Registry::close_window(Outbox& out) {
     window_end_ms_.reset();
     window_rest_ = true;
     retired_below_ = {};
+    ended_ = {};
     known_names_.clear();
     continue_window_rest(out);
 }

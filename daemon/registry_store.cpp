@@ -17,8 +17,13 @@ namespace {
 using hurray::Errc;
 using hurray::Error;
 
-/// Ids that are remembered of capsules that ended before their publishers had the answer. That is rare; of more the oldest is forgotten.
-constexpr std::size_t kMostLeft = 65'536;
+/// Ids that are remembered of one user's capsules that ended before their publishers had the answer. That is rare; of more the oldest is
+/// forgotten.
+constexpr std::size_t kMostLeft = 16'384;
+/// Takes that are remembered of capsules that have ended, for producers that come back. Beyond it the oldest is forgotten.
+constexpr std::size_t kMostEndedTakes = 4096;
+/// Capsules that are remembered to have ended in the first window. Beyond it, who was cut off offers in vain.
+constexpr std::size_t kMostEnded = 65'536;
 
 }  // namespace
 
@@ -154,13 +159,27 @@ void Registry::note_expiry(const Capsule& capsule, Outbox& out) const {
 }
 
 void Registry::leave_id(const wire::CapsuleId& capsule, std::uint64_t version) {
-    if (left_.insert_or_assign(capsule, version).second) {
-        left_order_.push_back(capsule);
+    drop_left(capsule);
+    left_.emplace(capsule, Left{version, ++last_left_});
+    auto& of_user = left_of_[capsule.uid];
+    of_user.emplace(last_left_, capsule.id);
+    if (of_user.size() > kMostLeft) {
+        drop_left({capsule.uid, of_user.begin()->second});
     }
-    while (left_order_.size() > kMostLeft) {
-        left_.erase(left_order_.front());
-        left_order_.pop_front();
+}
+
+bool Registry::drop_left(const wire::CapsuleId& capsule) {
+    const auto left = left_.find(capsule);
+    if (left == left_.end()) {
+        return false;
     }
+    const auto of_user = left_of_.find(capsule.uid);
+    of_user->second.erase(left->second.number);
+    if (of_user->second.empty()) {
+        left_of_.erase(of_user);
+    }
+    left_.erase(left);
+    return true;
 }
 
 /// journal_taken: before it leaves the store.
@@ -178,6 +197,25 @@ void Registry::drop_taken(const wire::CapsuleId& capsule, Outbox& out) {
     }
 }
 
+/// Who published it may never have heard what became of it, and offer it again: it is not had twice.
+void Registry::note_ended(const Capsule& capsule, Outbox& out) {
+    if (taken_.contains(capsule.id)) {
+        taken_order_.push_back(capsule.id);
+        if (taken_order_.size() > kMostEndedTakes) {
+            drop_taken(taken_order_.front(), out);
+            taken_order_.pop_front();
+        }
+    }
+    if (!capsule.lingering || !is_window_open() || has_journal_) {  // journal_taken, store_decides
+        return;
+    }
+    if (ended_.size() < kMostEnded) {
+        ended_.insert(capsule.id);
+    } else {
+        has_ended_more_ = true;
+    }
+}
+
 /// A publish of what is stored is answered. Whether that is sent shows later.
 void Registry::await_answer(const Session& producer, const Capsule& capsule, Outbox& out) const {
     if (capsule.lingering && capsule.lingering->is_stored && !capsule.lingering->is_answered) {
@@ -189,7 +227,7 @@ void Registry::note_answered(const wire::CapsuleId& id, Outbox& out) {
     const auto known = capsules_.find(id);
     Lingering* const lingering = known != capsules_.end() ? known->second.lingering.get() : nullptr;
     const bool is_fresh = lingering != nullptr && lingering->is_stored && !lingering->is_answered;
-    const bool was_left = left_.erase(id) != 0;
+    const bool was_left = drop_left(id);
     if (is_fresh) {
         lingering->is_answered = true;
     }
@@ -211,8 +249,8 @@ void Registry::write_notes(std::vector<keep::Note>& notes) const {
     for (const auto& [id, taken] : taken_) {
         notes.emplace_back(taken);
     }
-    for (const auto& [id, version] : left_) {
-        notes.emplace_back(keep::Left{id, version});
+    for (const auto& [id, left] : left_) {
+        notes.emplace_back(keep::Left{id, left.version});
     }
     std::set<std::uint64_t> groups;
     for (const auto& [id, capsule] : capsules_) {
@@ -249,7 +287,7 @@ void Registry::recover(Recovery before, std::uint64_t now_ms, Outbox& out) {
     }
     if (is_window_open()) {
         for (auto& [text, noted] : journal.names) {
-            names_of_before_.emplace(text, NameOfBefore{std::move(noted), false});
+            names_of_before_.emplace(text, NameOfBefore{std::move(noted)});
         }
         names_missing_ = names_of_before_.size();
     }
@@ -257,16 +295,24 @@ void Registry::recover(Recovery before, std::uint64_t now_ms, Outbox& out) {
         return a.publication.request.version < b.publication.request.version;
     });
     std::vector<const Publication*> refused;
+    std::vector<wire::CapsuleId> back;
     for (Recovery::Capsule& capsule : before.capsules) {
         const wire::CapsuleId id{capsule.uid, capsule.publication.request.capsule};
         next_version_ = std::max(next_version_, capsule.publication.request.version + 1);
         // all_of_a_group. (Without a journal nobody knows what was committed, and what is there counts.)
         const bool is_of_half_a_group =
             capsule.group != 0 && has_journal_ && !journal.committed.contains(capsule.group);
-        if (is_of_half_a_group || !bring_back(capsule, journal, now_ms, out)) {
+        const bool has_ended = journal.gone.contains(id) && !taken_.contains(id);
+        if (is_of_half_a_group || has_ended || !bring_back(capsule, journal)) {
             out.kept.emplace_back(keep::RemoveCapsule{id});
             refused.push_back(&capsule.publication);
+        } else {
+            back.push_back(id);
         }
+    }
+    // Not before all of them count as stored: what is retired here takes no segment out of the store that another one lies in.
+    for (const wire::CapsuleId& id : back) {
+        take_up(capsules_.at(id), journal, now_ms, out);
     }
     first_version_ = next_version_;
     std::set<SegmentNumber> of_nobody;
@@ -289,9 +335,8 @@ void Registry::recover(Recovery before, std::uint64_t now_ms, Outbox& out) {
     }
 }
 
-/// False: it contradicts another one, and stays away.
-bool Registry::bring_back(const Recovery::Capsule& before, const store::JournalState& journal, std::uint64_t now_ms,
-                          Outbox& out) {
+/// Puts a capsule that is stored on the books, under its name. False: it contradicts another one, and stays away.
+bool Registry::bring_back(const Recovery::Capsule& before, const store::JournalState& journal) {
     const wire::Publish& offer = before.publication.request;
     const wire::CapsuleId id{before.uid, offer.capsule};
     const wire::Access access = *offer.access;
@@ -326,6 +371,7 @@ bool Registry::bring_back(const Recovery::Capsule& before, const store::JournalS
             segment.access = access;
             segment.is_known = false;
             File& file = files_.try_emplace(segment.file, File{id.uid, access}).first->second;
+            file.unknown = &segment;
             file.stored_as = {offer.segments[i].number};
             ++file.segments;
             Totals& use = count(id.uid);
@@ -354,20 +400,24 @@ bool Registry::bring_back(const Recovery::Capsule& before, const store::JournalS
     }
     put_under_name(capsule, offer.name, offer.version);
     capsule.name->second.is_of_before = true;
-    if (const auto taken = taken_.find(id); taken != taken_.end()) {
+    return true;
+}
+
+/// Makes a capsule that was brought back what it was: live, or taken.
+void Registry::take_up(Capsule& capsule, const store::JournalState& journal, std::uint64_t now_ms, Outbox& out) {
+    if (const auto taken = taken_.find(capsule.id); taken != taken_.end()) {
         capsule.taken_by = std::make_unique<const wire::LeaseId>(taken->second.lease);
         held_.add(capsule);
         retire(capsule, out);
-        return true;
+        return;
     }
     make_live(capsule, out);
-    const auto expires = journal.expires.find(id);
+    const auto expires = journal.expires.find(capsule.id);
     if (expires == journal.expires.end() || capsule.lingering->linger_ms == 0) {
         leave_lingering(capsule, now_ms, out);  // its producer died with the daemon
     } else {
         capsule.lingering->expiry = expiries_.emplace(expires->second, &capsule);  // which is noted
     }
-    return true;
 }
 
 // ---- The window -----------------------------------------------------------------------------------------------------
@@ -382,13 +432,13 @@ const Registry::NameOfBefore* Registry::foreign_before(const Session& producer, 
                : nullptr;
 }
 
-/// Of what can't wait. The last version may come back, whose it is. (version 0: it is new.)
+/// Of what can't wait. Of who published the last version it and what is older may come back. (version 0: it is new.)
 hurray::Result<void> Registry::check_name_of_before(const Session& producer, const std::string& name,
                                                     std::uint64_t version) const {
     const NameOfBefore* const before = foreign_before(producer, name);
-    const bool is_last =
-        before != nullptr && before->noted.version == version && before->noted.publisher == producer.identity.uid;
-    if (before == nullptr || is_last) {
+    const bool is_of_last = before != nullptr && version != 0 && version <= before->noted.version &&
+                            before->noted.publisher == producer.identity.uid;
+    if (before == nullptr || is_of_last) {
         return {};
     }
     return hurray::fail_field(
@@ -476,9 +526,13 @@ bool Registry::cancel_pending(Session& producer, const std::function<bool(const 
     return !requests.empty();
 }
 
-void Registry::note_back(const std::string& name) {
-    if (const auto before = names_of_before_.find(name);
-        !name.empty() && before != names_of_before_.end() && !std::exchange(before->second.is_back, true)) {
+void Registry::note_back(const std::string& name, std::uint64_t version) {
+    const auto before = names_of_before_.find(name);
+    if (name.empty() || before == names_of_before_.end()) {
+        return;
+    }
+    before->second.is_back = true;
+    if (version >= before->second.noted.version && !std::exchange(before->second.is_last_back, true)) {
         --names_missing_;
     }
 }
@@ -498,7 +552,7 @@ std::uint64_t Registry::window_may_end_ms() const noexcept {
 /// A publish whose capsule was stored, and ended before the publisher had its answer: it is not new.
 void Registry::answer_left(Session& producer, std::uint64_t request_id, Publication publication, Outbox& out) {
     const wire::CapsuleId id{producer.identity.uid, publication.request.capsule};
-    const std::uint64_t version = left_.at(id);
+    const std::uint64_t version = left_.at(id).version;
     if (!is_window_open()) {
         drop_brought(publication, out);
         out.send(producer.number, request_id, wire::PublishReply{version});
@@ -515,6 +569,16 @@ void Registry::answer_left(Session& producer, std::uint64_t request_id, Publicat
         back->second.digest = digest;  // as this session says it, so it may say it again
         out.answering.push_back({producer.number, id});
     }
+}
+
+/// An offer, after the window, of what was taken and has ended meanwhile: its producer hears of that.
+void Registry::answer_taken(Session& producer, std::uint64_t request_id, const Publication& publication, Outbox& out) {
+    const keep::Taken& taken = taken_.at({producer.identity.uid, publication.request.capsule});
+    drop_brought(publication, out);
+    out.send(producer.number, request_id, wire::PublishReply{taken.version});
+    out.send(producer.number, 0, wire::LeaseEvent{taken.capsule, taken.lease, wire::LeaseEvent::What::Taken, 0});
+    out.send(producer.number, 0, wire::WindowClosed{taken.capsule, {}, false});
+    out.send(producer.number, 0, wire::Ended{taken.capsule, false});
 }
 
 /// True: nothing of it is left to be done.

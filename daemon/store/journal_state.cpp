@@ -21,6 +21,7 @@ void JournalState::apply(const keep::Note& note) {
         void operator()(const keep::TakenDropped& taken) const { state.taken.erase(taken.capsule); }
         void operator()(const keep::Answered& answered) const {
             state.answered.insert(answered.capsule);
+            state.gone.erase(answered.capsule);
             state.left.erase(answered.capsule);
         }
         void operator()(const keep::Expires& expires) const {
@@ -39,6 +40,7 @@ void JournalState::apply(const keep::Note& note) {
         void forget(const wire::CapsuleId& capsule) const {
             state.answered.erase(capsule);
             state.expires.erase(capsule);
+            state.gone.insert(capsule);
         }
     };
     std::visit(Visitor{*this}, note);

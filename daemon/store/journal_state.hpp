@@ -21,6 +21,7 @@ struct JournalState {
     std::map<wire::CapsuleId, std::uint64_t> expires;  ///< on the monotonic clock, in milliseconds
     std::map<wire::CapsuleId, std::uint64_t> left;     ///< the versions that they had
     std::set<std::uint64_t> committed;                 ///< groups
+    std::set<wire::CapsuleId> gone;  ///< have ended, or can't be had any more; they may be in the store all the same
 
     void apply(const keep::Note& note);
 };

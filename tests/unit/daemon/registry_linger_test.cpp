@@ -434,6 +434,83 @@ TEST_F(LingeringQueueTest, NobodyTakesItWhileACutOffSessionIsStillBeingEnded) { 
 
 // ---- In the resume window -------------------------------------------------------------------------------------------
 
+TEST_F(LingeringQueueTest, OneThatIsWithdrawnWhileItIsGrantedMayBeConfirmedThoughItsProducerHasGone) {
+    const auto p = open(kAlice);
+    const auto c = open(kAlice);
+    queue(p, 1, 1);
+    end(p);
+    EXPECT_EQ(take_one(c, 2, 1), Words{"2:AttachReply(1)#2"});
+    EXPECT_EQ(withdraw(open(kAlice), 3, kAlice, 1), Words{"3:Done#3"});
+    EXPECT_EQ(confirm(c, 4, 1), Words{"2:Done#4"});
+    EXPECT_EQ(confirm(c, 5, 1), Words{"2:Done#5"});
+    EXPECT_EQ(release(c, 6, {1}), Words{"2:Done#6"});
+    EXPECT_EQ(registry.totals().capsules, 0U);
+}
+
+TEST_F(LingeringQueueTest, AConfirmThatWasAnsweredWithItsProducersLossStaysSo) {
+    const auto p = open(kAlice);
+    const auto c = open(kAlice);
+    queue(p, 1, 1);
+    take_one(c, 2, 1);
+    EXPECT_EQ(confirm(c, 3, 1), (Words{"1:Taken(1 lease 1 left 1)", "2:Done#3"}));
+    ASSERT_NE(last.back().unheard, nullptr);
+    registry.note_unheard(last.back().unheard->capsule);  // the producer was cut off with TAKEN in its queue
+    registry.check_consistency();
+    EXPECT_EQ(confirm(c, 4, 1), Words{"2:" + error(Errc::ProducerLost) + "#4"});
+    EXPECT_EQ(cut_off(p), Words{"2:ProducerLost(1)"});
+    EXPECT_EQ(confirm(c, 5, 1), Words{"2:" + error(Errc::ProducerLost) + "#5"});
+    // It comes back before the lease ends. The capsule is not told as taken: it has ended, and its work is published again.
+    const auto again = open(kAlice);
+    EXPECT_EQ(publish_with(again, 6, 1, "q",
+                           [](wire::Publish& publish) {
+                               publish.once = true;
+                               publish.linger_ms = 0;
+                               publish.version = kFirstVersion;
+                           }),
+              Words{"3:" + error(Errc::AlreadyExists) + "#6"});
+    EXPECT_EQ(release(c, 7, {1}), Words{"2:Done#7"});
+    EXPECT_EQ(registry.totals().capsules, 0U);
+}
+
+TEST_F(LingeringQueueTest, WhatEndsWithItsProducerIsNotAdoptedWhileThatIsEnded) {
+    const auto p = open(kAlice);
+    for (std::uint32_t i = 0; i < 600; ++i) {
+        Publication each = publication(static_cast<std::uint8_t>(i), "filler/" + std::to_string(i));
+        each.request.capsule.bytes[14] = static_cast<std::uint8_t>(1 + (i >> 8U));
+        registry.publish(p, i + 10, std::move(each), out);
+        out.clear();
+    }
+    queue(p, 1, 7);
+    const auto c = open(kAlice);
+    registry.end_session(p, now, out, true);
+    out.clear();
+    ASSERT_TRUE(registry.has_endings());
+    wire::Attach to_take = by_name(1, "q");
+    to_take.take = true;
+    registry.attach(c, 2, to_take, 0, now, out);
+    out.clear();
+    const auto q = open(kAlice);
+    registry.publish(
+        q, 3,
+        [&] {
+            Publication again = publication(7, "q");
+            again.request.segments = {{7, true, wire::Memory::Reusable, 4096, 0}};
+            again.request.placements = {{0, 0}};
+            again.request.once = true;
+            again.request.linger_ms = 0;
+            again.brought = {brought(7)};
+            again.buffer_bytes = 100;
+            return again;
+        }(),
+        out);
+    EXPECT_EQ(text(out.packets.at(0).packet), error(Errc::AlreadyExists) + "#3");
+    while (registry.has_endings()) {
+        registry.continue_endings(out);
+    }
+    take();
+    EXPECT_EQ(registry.totals().capsules, 0U);
+}
+
 class LingerResumeTest : public LingerTest {
   protected:
     LingerResumeTest() : LingerTest(kWindowEnd) {}
