@@ -233,7 +233,8 @@ class Connection final {
     void claim_released(std::vector<Released> released);
 
     /// Ends every waiting call, and each later one, with Closed; waiting requests are cancelled at the daemon. Leases and
-    /// post() go on.
+    /// post() go on. A call with an Insistent that was sent is waited for all the same: what it asks for can't be taken back. If the
+    /// daemon does not answer that for seconds, the connection ends. Never blocks.
     void close_calls();
 
     /// Something to be done now and then by the thread that tells, without a lock: `period` after each `call_for_chore`, and again as long as
@@ -276,6 +277,7 @@ class Connection final {
         Away,     ///< the socket is of no use
         Resuming  ///< it is for the resumer alone
     };
+    enum class WhichCalls : std::uint8_t { All, ButInsistent };
     struct Sleeper;
     struct Outgoing {
         std::uint64_t request_id;
@@ -312,7 +314,7 @@ class Connection final {
     void hand_over(Lock& held);
     void finish(Lock& held, Call& call, Result<Reply> result);
     void cancel_others(Lock& held, const Wait& wait);
-    void fail_calls(Lock& held, const Error& reason);
+    void fail_calls(Lock& held, const Error& reason, WhichCalls which = WhichCalls::All);
     void wake_pump(Lock& held) noexcept;
     void lose_pump(Lock& held) noexcept;
     void queue_notices(Lock& held, std::vector<Notice>&& notices);
@@ -324,7 +326,7 @@ class Connection final {
 
     // With the mutex held, given up in between.
     [[nodiscard]] Result<void> wait_for(Lock& lock, Wait& wait, std::span<Call* const> calls);
-    [[nodiscard]] bool read_until_done(Lock& lock, const Wait& wait, bool asks);
+    [[nodiscard]] bool read_until_done(Lock& lock, const Wait& wait, bool looks_up);
     void read_packets(Lock& lock, std::size_t most);
     void handle(Lock& lock, std::span<const std::byte> bytes, wire::Received& received);
     void handle_one(Lock& lock, std::span<const std::byte> bytes, wire::Received& received);
@@ -365,6 +367,7 @@ class Connection final {
     bool reading_ = false;     ///< some thread is the reader
     bool pump_reads_ = false;  ///< and it is the pump
     bool closed_ = false;
+    Clock::time_point closed_at_;
     std::optional<Error> end_;         ///< set once the socket is of no use any more
     bool end_is_booked_ = false;       ///< and on_end() has been called, its notices are queued
     std::optional<Error> last_words_;  ///< what the daemon said before it cut the connection
