@@ -233,8 +233,8 @@ class Connection final {
     void claim_released(std::vector<Released> released);
 
     /// Ends every waiting call, and each later one, with Closed; waiting requests are cancelled at the daemon. Leases and
-    /// post() go on. A call with an Insistent that was sent is waited for all the same: what it asks for can't be taken back. If the
-    /// daemon does not answer that for seconds, the connection ends. Never blocks.
+    /// post() go on. So do calls with an Insistent while the daemon is there: what they are about was granted before, and can't be taken
+    /// back. If the daemon does not answer one for seconds, the connection ends. Never blocks.
     void close_calls();
 
     /// Something to be done now and then by the thread that tells, without a lock: `period` after each `call_for_chore`, and again as long as

@@ -104,7 +104,10 @@ void Connection::lose(Lock& lock, Error reason) {
 
 std::optional<Error> Connection::why_no_calls([[maybe_unused]] Lock& held, std::uint64_t epoch,
                                               const Insistent* insistent) const {
-    if (closed_) {
+    // What was granted before a close is confirmed after it: given back, it would count as delivered in vain, and the third time nobody
+    // would get it any more. While the daemon is away that is too late, since a closed client does not come back.
+    const bool is_of_grant = insistent != nullptr && state_ == State::Up && !end_;
+    if (closed_ && !is_of_grant) {
         return Error{Errc::Closed, "this client was closed"};
     }
     if (end_) {

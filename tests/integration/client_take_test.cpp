@@ -185,6 +185,34 @@ TEST_F(ClientTake, EachJobIsHadByOneHoweverClosingAndTakingMeet) {
     }
 }
 
+// What was granted when its taker was closed was given back like what can't be used: after the third time the job ended.
+TEST_F(ClientTake, TakersThatAreClosedWhileTheyMapEndNoJob) {
+    Client producer = connect();
+    EventLog log;
+    PublishOptions options = once(log.sink());
+    options.tell_opened = true;
+    publish(producer, "jobs", 16U << 20U, 1, std::move(options));  // so large that mapping all of it takes a while
+    HurrayStatus status = HURRAY_ERR_CLOSED;
+    for (std::size_t grant = 1; grant <= 3 && status == HURRAY_ERR_CLOSED; ++grant) {
+        Client taker = connect();
+        std::thread taking([&] {
+            AttachOptions attach = wait_for(kWatchdog);
+            attach.populate = Populate::Yes;
+            status = status_of([&] { taker.take("jobs", attach); });
+        });
+        EXPECT_TRUE(log.wait_for(HURRAY_EVENT_LEASE_OPENED, grant));
+        std::this_thread::sleep_for(std::chrono::microseconds(grant * 200));  // most often it is at it then
+        taker.close();
+        taking.join();
+    }
+    if (status == HURRAY_ERR_CLOSED) {  // each time before it had read the grant
+        status = status_of([&] { producer.take("jobs", wait_for(kWatchdog)); });
+    }
+    ASSERT_EQ(status, HURRAY_OK);
+    EXPECT_TRUE(log.wait_for(HURRAY_EVENT_LEASE_TAKEN));
+    EXPECT_EQ(log.count(HURRAY_EVENT_LEASE_LOST), 0U);
+}
+
 // ---- Confirms that are refused, or not answered -----------------------------------------------------------------------
 
 using State = wire::Claims::State;
