@@ -969,6 +969,8 @@ void Connection::end(Lock& lock, Error reason) {
     if (end_) {
         return;
     }
+    // So that the daemon knows as well: views may keep the socket open for long, and what is on its way to the daemon still gets there.
+    ::shutdown(socket_.get(), SHUT_RDWR);
     end_ = reason;  // first: whatever fails for lack of memory after it, nobody goes on with this connection
     if (log::is_enabled(log::Level::Error)) {
         log::write(log::Level::Error, "connection_ended",
@@ -998,7 +1000,6 @@ void Connection::end_out_of_memory(Lock& lock) noexcept {
     if (!lock.owns_lock()) {
         lock.lock();
     }
-    ::shutdown(socket_.get(), SHUT_RDWR);  // so that the daemon knows as well
     try {
         end(lock, connection_lost(kOutOfMemory));
     } catch (const std::bad_alloc&) {

@@ -79,10 +79,11 @@ class EventSink {
 /// says so in the call, which fails with ConnectionLost in another.
 ///
 /// **End.** Where it does not reconnect, or has tried for too long, every waiting call fails, and each later one, with ConnectionLost.
+/// The daemon is told by a shutdown of the socket, which may stay open for as long as the client's views.
 ///
 /// **No memory.** A packet whose handling runs out of memory is lost, and with it somebody's reply or a lease's fate. Nothing that
-/// rests on having seen every packet would be true any more. So that is the connection's end, whichever thread it happens on: the
-/// daemon is told by a shutdown of the socket, callers by ConnectionLost. The program goes on, its views stay.
+/// rests on having seen every packet would be true any more. So that is the connection's end, whichever thread it happens on.
+/// The program goes on, its views stay.
 ///
 /// Owner: a Session. In a forked child it must not be destroyed: its locks and its thread belong to the parent.
 /// Threads: any, at any time, except for dispatch(): one at a time, and not beside a background pump.

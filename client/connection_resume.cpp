@@ -258,7 +258,7 @@ void Connection::run_resumer() {
 
 void Connection::reconnect(Lock& lock) {
     auto greeted = reach_daemon(lock);
-    if (greeted) {
+    if (greeted && !end_) {  // not if memory has run out meanwhile
         resume(lock, std::move(*greeted));
     } else {
         end(lock, Error{Errc::ConnectionLost,
