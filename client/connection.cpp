@@ -218,8 +218,8 @@ class Connection::DispatchStay {
 
 // ---- Opening --------------------------------------------------------------------------------------------------------
 
-Connection::Connection(const Address& address, const Greeting& greeting, UniqueFd socket, UniqueFd epoll, UniqueFd wake,
-                       UniqueFd kick, Interrupted interrupted)
+Connection::Connection(const Address& address, const Greeting& greeting, UnforkedFd socket, UniqueFd epoll,
+                       UniqueFd wake, UniqueFd kick, Interrupted interrupted)
     : socket_(std::move(socket)),
       epoll_(std::move(epoll)),
       wake_(std::move(wake)),
@@ -229,7 +229,7 @@ Connection::Connection(const Address& address, const Greeting& greeting, UniqueF
       greeting_(greeting),
       uid_(static_cast<std::uint32_t>(::geteuid())),
       reader_(kBurst),
-      fork_guard_({socket_.get(), epoll_.get(), wake_.get(), kick_.get()}) {}
+      fork_guard_({epoll_.get(), wake_.get(), kick_.get()}) {}
 
 Result<std::unique_ptr<Connection>> Connection::open(const Address& address, Deadline deadline,
                                                      const Greeting& greeting, Interrupted interrupted) {

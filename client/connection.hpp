@@ -291,12 +291,12 @@ class Connection final {
     };
     using Lock = std::unique_lock<std::mutex>;
 
-    Connection(const Address& address, const Greeting& greeting, UniqueFd socket, UniqueFd epoll, UniqueFd wake,
+    Connection(const Address& address, const Greeting& greeting, UnforkedFd socket, UniqueFd epoll, UniqueFd wake,
                UniqueFd kick, Interrupted interrupted);
 
     /// A socket over which the daemon has answered our Hello.
     struct Greeted {
-        UniqueFd socket;
+        UnforkedFd socket;
         wire::HelloReply reply;
     };
     [[nodiscard]] static Result<wire::HelloReply> greet(int socket, const wire::Hello& hello, Deadline deadline,
@@ -346,7 +346,7 @@ class Connection final {
     [[nodiscard]] std::optional<Greeted> reach_daemon(Lock& lock);
     void resume(Lock& lock, Greeted greeted);
 
-    const UniqueFd socket_;
+    const UnforkedFd socket_;
     const UniqueFd epoll_;
     const UniqueFd wake_;
     const UniqueFd kick_;
@@ -410,7 +410,7 @@ class Connection final {
     std::vector<Insistent*> insistent_;
     bool takes_insistent_ = false;  ///< while it is being brought back: all that they depend on has been said
 
-    ForkGuard fork_guard_;  ///< last: on the books only while the descriptors above are open
+    ForkGuard fork_guard_;  ///< last: on the books only while epoll_, wake_ and kick_ are open
 };
 
 }  // namespace hurray::client
