@@ -728,6 +728,9 @@ Result<void> Publisher::offer_again(Connection& connection, std::vector<Notice>&
         }
     }
     for (const wire::Id16& id : staged) {
+        if (const wire::CapsuleId capsule{connection.uid(), id}; lingers(capsule)) {
+            connection.post(wire::Withdraw{capsule});  // if it was committed, the daemon has it
+        }
         end_refused(id, notices);
     }
     std::sort(offers.begin(), offers.end());
@@ -828,7 +831,7 @@ void Publisher::end_all(bool but_lingering, std::vector<Notice>& notices) {
         for (auto next = capsules_.begin(); next != capsules_.end();) {
             const auto capsule = next++;
             const Capsule& known = capsule->second;
-            const bool lingers = but_lingering && known.terms.linger_ms && known.version != 0;
+            const bool lingers = but_lingering && known.terms.linger_ms;
             if (known.answered && !lingers) {  // else its publish was not answered: the one who waits for it is told
                 ended.insert(capsules_.extract(capsule));
             }
@@ -844,7 +847,8 @@ std::vector<wire::CapsuleId> Publisher::to_withdraw() {
     const std::lock_guard lock(mutex_);
     std::vector<wire::CapsuleId> ids;
     for (const auto& [id, capsule] : capsules_) {
-        if (!capsule.retired && !capsule.terms.linger_ms) {
+        // Of one that lingers and has no version a commit may be on its way, which nobody hears of any more.
+        if (!capsule.retired && (!capsule.terms.linger_ms || capsule.version == 0)) {
             ids.push_back(capsule.id);
         }
     }

@@ -424,7 +424,8 @@ HURRAY_API HurrayStatus hurray_client_group_begin(HurrayClient *client, uint64_t
  *
  * A refused commit changes nothing: the group is still open, to be committed again or aborted. After CONNECTION_LOST and CLOSED
  * it has ended, one way or the other, and so have its capsules; what it was to replace may be retired, all of it or some.
- * Publish it again.
+ * Publish it again. What of it is to LINGER may have been there for others meanwhile: it is withdrawn at once, or when the daemon is back. If this client
+ * does not live to see that, it may stay: hurray_client_list shows it.
  *
  * HURRAY_ERR_ALREADY_EXISTS  the name of a member, which the message tells, belongs to another user by now
  * HURRAY_ERR_NOT_PERMITTED   the name of a member is held by a capsule that may not be replaced
