@@ -44,6 +44,10 @@ std::string rule_text(const AccessRule& access) {
     return access ? wire::access_text(*access) : "the daemon's default access";
 }
 
+Error no_such_group(std::uint64_t group) {
+    return {Errc::NotFound, "no group " + std::to_string(group) + " of this client is open"};
+}
+
 /// The placements of a descriptor's buffers in the allocation's one segment.
 Result<std::vector<wire::Placement>> place(const BufferTable& table, Allocation& allocation) {
     const auto& buffers = allocation.buffers();
@@ -437,15 +441,16 @@ Result<void> Publisher::commit_group(Connection& connection, std::uint64_t group
     if (connection.in_child()) {
         return fail(forked());
     }
+    bool was_open = true;
     bool all_known = false;
     Connection::CallOptions options;
     options.interruptible = false;  // as a publish
-    options.on_reply = [this, group, &all_known](const wire::PacketMessage& reply, std::vector<UniqueFd>& /*fds*/,
-                                                 bool /*missing*/) {
+    options.on_reply = [&, this](const wire::PacketMessage& reply, std::vector<UniqueFd>& /*fds*/, bool /*missing*/) {
         const auto* answer = std::get_if<wire::GroupReply>(&reply);
         const std::lock_guard lock(mutex_);
         const auto staged = groups_.find(group);
-        if (answer == nullptr || staged == groups_.end() || staged->second.size() != answer->versions.size()) {
+        was_open = staged != groups_.end();
+        if (answer == nullptr || !was_open || staged->second.size() != answer->versions.size()) {
             return;
         }
         all_known = true;
@@ -460,6 +465,9 @@ Result<void> Publisher::commit_group(Connection& connection, std::uint64_t group
     if (!reply) {
         return fail(reply.error());
     }
+    if (!was_open) {  // the daemon repeats its answer to the last one that has ended
+        return fail(no_such_group(group));
+    }
     if (!all_known) {
         return fail(Errc::Protocol,
                     "hurrayd answered the commit of a group with something else than its members' versions");
@@ -471,14 +479,18 @@ Result<void> Publisher::abort_group(Connection& connection, std::uint64_t group)
     if (connection.in_child()) {
         return fail(forked());
     }
+    bool was_open = false;
     {
         const std::lock_guard lock(mutex_);
-        groups_.erase(group);  // its members end one by one as the daemon says so
+        was_open = groups_.erase(group) != 0;  // its members end one by one as the daemon says so
     }
     Connection::CallOptions options;
     options.interruptible = false;
     const auto reply = connection.call(wire::Group{group, wire::Group::Action::Abort}, options);
-    return reply ? Result<void>() : fail(reply.error());
+    if (!reply) {
+        return fail(reply.error());
+    }
+    return was_open ? Result<void>() : fail(no_such_group(group));
 }
 
 Result<Publisher::Published> Publisher::find(const wire::CapsuleId& capsule) {

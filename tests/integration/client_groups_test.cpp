@@ -113,6 +113,17 @@ TEST_F(ClientGroups, GroupThatIsNotOpenIsNotFound) {
         << "a group is its client's";
 }
 
+// The daemon answers the end of the last group again, and that answer was taken for a broken protocol, or for the end of an open one.
+TEST_F(ClientGroups, GroupThatHasEndedIsNotFoundHoweverItIsEndedAgain) {
+    for (const std::uint8_t commit : {std::uint8_t{1}, std::uint8_t{0}}) {
+        std::uint64_t group = 0;
+        ASSERT_EQ(hurray_client_group_begin(producer.handle(), &group), HURRAY_OK);
+        ASSERT_EQ(hurray_client_group_end(producer.handle(), group, commit), HURRAY_OK);
+        EXPECT_EQ(hurray_client_group_end(producer.handle(), group, 1), HURRAY_ERR_NOT_FOUND);
+        EXPECT_EQ(hurray_client_group_end(producer.handle(), group, 0), HURRAY_ERR_NOT_FOUND);
+    }
+}
+
 TEST_F(ClientGroups, RefusedCommitNamesTheMemberAndLeavesTheGroupOpen) {
     if (::geteuid() != 0) {
         GTEST_SKIP() << "needs root to connect as two other users";
