@@ -619,6 +619,14 @@ void Connection::lease_opened() noexcept {
     ++open_leases_;
 }
 
+void Connection::lease_lost() noexcept {
+    Lock lock(mutex_);
+    --open_leases_;
+    if (outlived_and_idle(lock)) {
+        wake_pump(lock);
+    }
+}
+
 void Connection::release(const Released& released) noexcept {
     if (in_child()) {
         return;

@@ -203,6 +203,8 @@ class Connection final {
     [[nodiscard]] std::uint64_t next_lease_number() noexcept { return ++last_lease_; }
     /// A granted lease has found its owner, who keeps the connection alive until release().
     void lease_opened() noexcept;
+    /// It is over, and the daemon is told nothing of it: that does not know it.
+    void lease_lost() noexcept;
     struct Released {
         std::uint64_t lease = 0;
         wire::CapsuleId capsule;

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cerrno>
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <mutex>
@@ -386,6 +387,34 @@ TEST_F(ClientConfirm, OneThatIsOnItsWayIsWaitedForThoughItsClientIsClosed) {
     EXPECT_TRUE(daemon.asked<wire::Cancel>().empty());
     ASSERT_EQ(daemon.asked<wire::Release>().size(), 1U);
     EXPECT_EQ(daemon.asked<wire::Release>()[0].leases, (std::vector{daemon.asked<wire::Confirm>().at(0).lease}));
+}
+
+// It was told to the next daemon as released: the producer of a job that the first one had told as taken took it for done.
+TEST_F(ClientConfirm, OneThatIsGivenUpWhileTheDaemonIsAwayIsNotSaidToBeReleased) {
+    PuppetDaemon daemon([&](const wire::Request& request) -> PuppetDaemon::Answers {
+        if (std::holds_alternative<wire::Attach>(request.message)) {
+            return {PuppetDaemon::grant()};
+        }
+        if (std::holds_alternative<wire::Confirm>(request.message)) {
+            std::filesystem::rename(daemon.path(), daemon.path() + ".away");
+            return {};
+        }
+        return {wire::Done{}};
+    });
+    {
+        EventLog log;
+        ConnectOptions options;
+        options.address = daemon.path();
+        options.on_event = log.sink();
+        options.interrupted = [] { return true; };
+        Client client = Client::connect(std::move(options));
+        EXPECT_EQ(status_of([&] { client.take("jobs", wait_for(kForever)); }), HURRAY_ERR_INTERRUPTED);
+        std::filesystem::rename(daemon.path() + ".away", daemon.path());
+        ASSERT_TRUE(log.wait_for(HURRAY_EVENT_CONNECTION, 2));
+    }
+    daemon.join();
+    EXPECT_TRUE(daemon.asked<wire::Claims>().empty());
+    EXPECT_TRUE(daemon.asked<wire::Release>().empty());
 }
 
 // The daemon must see the connection's end: a release would say that the job is done.
