@@ -133,7 +133,7 @@ enum class Attempt { Connected, Absent, Refused, Full };
 
 struct Tried {
     Attempt attempt;
-    UniqueFd socket = {};
+    UnforkedFd socket = {};
 };
 
 /// One try at one path. Absent: no such file; Refused: nobody listens; Full: too many are waiting already.
@@ -148,7 +148,7 @@ Result<Tried> try_path(const std::string& path) {
         return fail(std::move(error));
     }
     std::memcpy(name.sun_path, path.data(), path.size());
-    UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    UnforkedFd socket([] { return UniqueFd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)); });
     if (!socket) {
         return fail_call(Errc::Limit, errno, "cannot make a socket");
     }
@@ -237,7 +237,7 @@ Address find_address(std::string_view argument) {
     return address;
 }
 
-Result<UniqueFd> connect_socket(const Address& address, Deadline deadline, const Interrupted& interrupted) {
+Result<UnforkedFd> connect_socket(const Address& address, Deadline deadline, const Interrupted& interrupted) {
     auto pause = kFirstRetry;
     for (;;) {
         Attempt last = Attempt::Absent;

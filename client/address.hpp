@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "client/fork_guard.hpp"
 #include "libhurray/base/result.hpp"
-#include "libhurray/base/unique_fd.hpp"
 
 /// Where the daemon is, and whether what is there may be trusted.
 namespace hurray::client {
@@ -30,7 +30,7 @@ struct Address {
 
 /// Connects a non-blocking SOCK_SEQPACKET socket and checks who listens: root, this user, or the user `hurray`; for an explicit
 /// address also the user in $HURRAY_DAEMON_UID and the overflow user of a user namespace. While nobody listens it tries again
-/// until `deadline`, at least once.
+/// until `deadline`, at least once. No forked child has it.
 ///
 /// Threads: any.   Blocks: until `deadline`.
 /// Fails: DaemonUnavailable  no socket, or nobody listens
@@ -39,8 +39,8 @@ struct Address {
 ///        InvalidArgument    a path is too long
 ///        TimedOut           somebody listens, but takes no connection
 ///        Interrupted
-[[nodiscard]] Result<UniqueFd> connect_socket(const Address& address, Deadline deadline,
-                                              const Interrupted& interrupted);
+[[nodiscard]] Result<UnforkedFd> connect_socket(const Address& address, Deadline deadline,
+                                                const Interrupted& interrupted);
 
 /// Milliseconds for poll(2): what is left until `deadline`, rounded up; -1 for ever.
 [[nodiscard]] int poll_timeout(Deadline deadline);

@@ -260,11 +260,11 @@ Result<Attachment> attach_since(Clock::time_point begin, const std::shared_ptr<S
 /// Says that what was granted to a take is mapped, and so this client's. False: it is not, and the lease has ended.
 ///
 /// If the daemon dies before it answers, the next one is asked, however long that takes: it may be this client's already, and nobody
-/// else would get it.
+/// else would get it. Where that is given up the lease counts as lost: said to be released, it would be taken for done.
 Result<bool> confirm(Connection& connection, Standing& standing) {
     wire::RequestMessage message = wire::Confirm{standing.number};
     Connection::Insistent insistent(connection);
-    for (;;) {
+    for (bool is_repeated = false;; is_repeated = true) {
         standing.is_lost = false;  // of a lease of a former life ClaimsRefused says so, before the reply
         Connection::CallOptions options;
         options.interruptible = false;
@@ -286,6 +286,7 @@ Result<bool> confirm(Connection& connection, Standing& standing) {
             const bool is_refused =
                 !reply && (reply.error().code == Errc::ProducerLost || reply.error().code == Errc::NotFound);
             if (!reply && !is_refused) {
+                standing.is_lost = is_repeated;
                 return fail(reply.error());
             }
             if (reply && !std::holds_alternative<wire::Done>(reply->message)) {
@@ -294,6 +295,7 @@ Result<bool> confirm(Connection& connection, Standing& standing) {
             return standing.is_confirmed.load();
         }
         if (auto back = connection.wait_up(std::nullopt, Connection::Until::InsistentMayAsk); !back) {
+            standing.is_lost = true;
             return fail(std::move(back.error()));
         }
         message = wire::Claims{{{standing.capsule, standing.number, wire::Claims::State::Confirmed}}};

@@ -39,6 +39,8 @@ constexpr std::chrono::milliseconds kBlindPause{1};
 constexpr std::uint64_t kHelloRequest = 1;
 /// In the epoll, of what is there beside the socket.
 constexpr std::uint32_t kOnWake = 1;
+/// For the answer to a confirm, once the client was closed. The daemon takes half of it at most, but where a resume window goes on.
+constexpr std::chrono::seconds kClosedPatience{5};
 
 /// The limit_name of too_many_in_flight().
 constexpr const char* kInFlight = "descriptors_in_flight";
@@ -216,8 +218,8 @@ class Connection::DispatchStay {
 
 // ---- Opening --------------------------------------------------------------------------------------------------------
 
-Connection::Connection(const Address& address, const Greeting& greeting, UniqueFd socket, UniqueFd epoll, UniqueFd wake,
-                       UniqueFd kick, Interrupted interrupted)
+Connection::Connection(const Address& address, const Greeting& greeting, UnforkedFd socket, UniqueFd epoll,
+                       UniqueFd wake, UniqueFd kick, Interrupted interrupted)
     : socket_(std::move(socket)),
       epoll_(std::move(epoll)),
       wake_(std::move(wake)),
@@ -227,7 +229,7 @@ Connection::Connection(const Address& address, const Greeting& greeting, UniqueF
       greeting_(greeting),
       uid_(static_cast<std::uint32_t>(::geteuid())),
       reader_(kBurst),
-      fork_guard_({socket_.get(), epoll_.get(), wake_.get(), kick_.get()}) {}
+      fork_guard_({epoll_.get(), wake_.get(), kick_.get()}) {}
 
 Result<std::unique_ptr<Connection>> Connection::open(const Address& address, Deadline deadline,
                                                      const Greeting& greeting, Interrupted interrupted) {
@@ -617,6 +619,14 @@ void Connection::lease_opened() noexcept {
     ++open_leases_;
 }
 
+void Connection::lease_lost() noexcept {
+    Lock lock(mutex_);
+    --open_leases_;
+    if (outlived_and_idle(lock)) {
+        wake_pump(lock);
+    }
+}
+
 void Connection::release(const Released& released) noexcept {
     if (in_child()) {
         return;
@@ -657,13 +667,18 @@ void Connection::close_calls() {
         return;
     }
     Lock lock(mutex_);
-    if (!std::exchange(closed_, true) && log::is_enabled(log::Level::Info)) {
-        log::write(log::Level::Info, "closed", {{"open_leases", open_leases_}});
+    if (!std::exchange(closed_, true)) {
+        closed_at_ = Clock::now();
+        if (log::is_enabled(log::Level::Info)) {
+            log::write(log::Level::Info, "closed", {{"open_leases", open_leases_}});
+        }
     }
     for (Call* call : calls_) {
-        abandon(lock, *call, call->options.lease);
+        if (call->options.insistent == nullptr) {
+            abandon(lock, *call, call->options.lease);
+        }
     }
-    fail_calls(lock, Error{Errc::Closed, "this client was closed"});
+    fail_calls(lock, Error{Errc::Closed, "this client was closed"}, WhichCalls::ButInsistent);
     wake_sleepers(lock);
     if (state_ == State::Away) {
         set_eventfd(kick_.get());
@@ -676,17 +691,27 @@ void Connection::close_calls() {
 
 Result<void> Connection::wait_for(Lock& lock, Wait& wait, std::span<Call* const> calls) {
     const bool asks = calls.front()->options.interruptible && interrupted_;
+    const bool is_insistent = calls.front()->options.insistent != nullptr;
+    const bool looks_up = asks || is_insistent;
     while (wait.unanswered != 0) {
         bool signalled = false;
         if (!reading_) {
             const ReaderTurn turn(*this, lock, false);
-            signalled = !read_until_done(lock, wait, asks);
+            signalled = !read_until_done(lock, wait, looks_up);
         } else {
             wait.sleeping = true;
             lock.unlock();
-            signalled = (asks ? wait_a_while(wait.turn) : ::sem_wait(&wait.turn)) != 0;
+            signalled = (looks_up ? wait_a_while(wait.turn) : ::sem_wait(&wait.turn)) != 0;
             lock.lock();
             wait.sleeping = false;
+        }
+        if (wait.unanswered != 0 && is_insistent && closed_ && Clock::now() >= closed_at_ + kClosedPatience) {
+            // Not left alone: what was taken would be held by nobody then, and nobody would be told.
+            try {
+                end(lock, connection_lost("this client was closed, and hurrayd does not answer"));
+            } catch (const std::bad_alloc&) {
+                end_out_of_memory(lock);
+            }
         }
         if (signalled && wait.unanswered != 0 && asks) {
             // The user's code runs now: it may call the library, and must find the socket served.
@@ -713,13 +738,13 @@ Result<void> Connection::wait_for(Lock& lock, Wait& wait, std::span<Call* const>
     return {};
 }
 
-/// Reads until all of `wait` is answered; false if a signal came first, or, where it `asks`, a pause is over.
-bool Connection::read_until_done(Lock& lock, const Wait& wait, bool asks) {
+/// Reads until all of `wait` is answered; false if a signal came first, or, where it `looks_up`, a pause is over.
+bool Connection::read_until_done(Lock& lock, const Wait& wait, bool looks_up) {
     while (wait.unanswered != 0) {
         const short events = static_cast<short>(outgoing_.empty() ? POLLIN : POLLIN | POLLOUT);
         pollfd fds[] = {{socket_.get(), events, 0}, {kick_.get(), POLLIN, 0}};
         lock.unlock();
-        const int ready = ::poll(fds, 2, asks ? static_cast<int>(kInterruptPause.count()) : -1);
+        const int ready = ::poll(fds, 2, looks_up ? static_cast<int>(kInterruptPause.count()) : -1);
         const bool signalled = ready == 0 || (ready < 0 && errno == EINTR);
         if (ready < 0 && !signalled) {
             // RLIMIT_NOFILE is below two, with which poll() refuses two. So it is looked at now and then.
@@ -783,11 +808,15 @@ void Connection::cancel_others(Lock& held, const Wait& wait) {
     }
 }
 
-void Connection::fail_calls(Lock& held, const Error& reason) {
-    while (!calls_.empty()) {
+void Connection::fail_calls(Lock& held, const Error& reason, WhichCalls which) {
+    for (auto next = calls_.begin(); next != calls_.end();) {
+        Call& call = **next;
+        if (which == WhichCalls::ButInsistent && call.options.insistent != nullptr) {
+            ++next;
+            continue;
+        }
         Result<Reply> result = fail(reason);
-        Call& call = *calls_.front();
-        calls_.pop_front();
+        next = calls_.erase(next);
         finish(held, call, std::move(result));
     }
     if (reading_) {
@@ -948,6 +977,8 @@ void Connection::end(Lock& lock, Error reason) {
     if (end_) {
         return;
     }
+    // So that the daemon knows as well: views may keep the socket open for long, and what is on its way to the daemon still gets there.
+    ::shutdown(socket_.get(), SHUT_RDWR);
     end_ = reason;  // first: whatever fails for lack of memory after it, nobody goes on with this connection
     if (log::is_enabled(log::Level::Error)) {
         log::write(log::Level::Error, "connection_ended",
@@ -977,7 +1008,6 @@ void Connection::end_out_of_memory(Lock& lock) noexcept {
     if (!lock.owns_lock()) {
         lock.lock();
     }
-    ::shutdown(socket_.get(), SHUT_RDWR);  // so that the daemon knows as well
     try {
         end(lock, connection_lost(kOutOfMemory));
     } catch (const std::bad_alloc&) {

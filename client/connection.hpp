@@ -79,10 +79,11 @@ class EventSink {
 /// says so in the call, which fails with ConnectionLost in another.
 ///
 /// **End.** Where it does not reconnect, or has tried for too long, every waiting call fails, and each later one, with ConnectionLost.
+/// The daemon is told by a shutdown of the socket, which may stay open for as long as the client's views.
 ///
 /// **No memory.** A packet whose handling runs out of memory is lost, and with it somebody's reply or a lease's fate. Nothing that
-/// rests on having seen every packet would be true any more. So that is the connection's end, whichever thread it happens on: the
-/// daemon is told by a shutdown of the socket, callers by ConnectionLost. The program goes on, its views stay.
+/// rests on having seen every packet would be true any more. So that is the connection's end, whichever thread it happens on.
+/// The program goes on, its views stay.
 ///
 /// Owner: a Session. In a forked child it must not be destroyed: its locks and its thread belong to the parent.
 /// Threads: any, at any time, except for dispatch(): one at a time, and not beside a background pump.
@@ -202,6 +203,8 @@ class Connection final {
     [[nodiscard]] std::uint64_t next_lease_number() noexcept { return ++last_lease_; }
     /// A granted lease has found its owner, who keeps the connection alive until release().
     void lease_opened() noexcept;
+    /// It is over, and the daemon is told nothing of it: that does not know it.
+    void lease_lost() noexcept;
     struct Released {
         std::uint64_t lease = 0;
         wire::CapsuleId capsule;
@@ -233,7 +236,8 @@ class Connection final {
     void claim_released(std::vector<Released> released);
 
     /// Ends every waiting call, and each later one, with Closed; waiting requests are cancelled at the daemon. Leases and
-    /// post() go on.
+    /// post() go on. So do calls with an Insistent while the daemon is there: what they are about was granted before, and can't be taken
+    /// back. If the daemon does not answer one for seconds, the connection ends. Never blocks.
     void close_calls();
 
     /// Something to be done now and then by the thread that tells, without a lock: `period` after each `call_for_chore`, and again as long as
@@ -276,6 +280,7 @@ class Connection final {
         Away,     ///< the socket is of no use
         Resuming  ///< it is for the resumer alone
     };
+    enum class WhichCalls : std::uint8_t { All, ButInsistent };
     struct Sleeper;
     struct Outgoing {
         std::uint64_t request_id;
@@ -288,12 +293,12 @@ class Connection final {
     };
     using Lock = std::unique_lock<std::mutex>;
 
-    Connection(const Address& address, const Greeting& greeting, UniqueFd socket, UniqueFd epoll, UniqueFd wake,
+    Connection(const Address& address, const Greeting& greeting, UnforkedFd socket, UniqueFd epoll, UniqueFd wake,
                UniqueFd kick, Interrupted interrupted);
 
     /// A socket over which the daemon has answered our Hello.
     struct Greeted {
-        UniqueFd socket;
+        UnforkedFd socket;
         wire::HelloReply reply;
     };
     [[nodiscard]] static Result<wire::HelloReply> greet(int socket, const wire::Hello& hello, Deadline deadline,
@@ -312,7 +317,7 @@ class Connection final {
     void hand_over(Lock& held);
     void finish(Lock& held, Call& call, Result<Reply> result);
     void cancel_others(Lock& held, const Wait& wait);
-    void fail_calls(Lock& held, const Error& reason);
+    void fail_calls(Lock& held, const Error& reason, WhichCalls which = WhichCalls::All);
     void wake_pump(Lock& held) noexcept;
     void lose_pump(Lock& held) noexcept;
     void queue_notices(Lock& held, std::vector<Notice>&& notices);
@@ -324,7 +329,7 @@ class Connection final {
 
     // With the mutex held, given up in between.
     [[nodiscard]] Result<void> wait_for(Lock& lock, Wait& wait, std::span<Call* const> calls);
-    [[nodiscard]] bool read_until_done(Lock& lock, const Wait& wait, bool asks);
+    [[nodiscard]] bool read_until_done(Lock& lock, const Wait& wait, bool looks_up);
     void read_packets(Lock& lock, std::size_t most);
     void handle(Lock& lock, std::span<const std::byte> bytes, wire::Received& received);
     void handle_one(Lock& lock, std::span<const std::byte> bytes, wire::Received& received);
@@ -343,7 +348,7 @@ class Connection final {
     [[nodiscard]] std::optional<Greeted> reach_daemon(Lock& lock);
     void resume(Lock& lock, Greeted greeted);
 
-    const UniqueFd socket_;
+    const UnforkedFd socket_;
     const UniqueFd epoll_;
     const UniqueFd wake_;
     const UniqueFd kick_;
@@ -365,6 +370,7 @@ class Connection final {
     bool reading_ = false;     ///< some thread is the reader
     bool pump_reads_ = false;  ///< and it is the pump
     bool closed_ = false;
+    Clock::time_point closed_at_;
     std::optional<Error> end_;         ///< set once the socket is of no use any more
     bool end_is_booked_ = false;       ///< and on_end() has been called, its notices are queued
     std::optional<Error> last_words_;  ///< what the daemon said before it cut the connection
@@ -406,7 +412,7 @@ class Connection final {
     std::vector<Insistent*> insistent_;
     bool takes_insistent_ = false;  ///< while it is being brought back: all that they depend on has been said
 
-    ForkGuard fork_guard_;  ///< last: on the books only while the descriptors above are open
+    ForkGuard fork_guard_;  ///< last: on the books only while epoll_, wake_ and kick_ are open
 };
 
 }  // namespace hurray::client

@@ -104,7 +104,10 @@ void Connection::lose(Lock& lock, Error reason) {
 
 std::optional<Error> Connection::why_no_calls([[maybe_unused]] Lock& held, std::uint64_t epoch,
                                               const Insistent* insistent) const {
-    if (closed_) {
+    // What was granted before a close is confirmed after it: given back, it would count as delivered in vain, and the third time nobody
+    // would get it any more. While the daemon is away that is too late, since a closed client does not come back.
+    const bool is_of_grant = insistent != nullptr && state_ == State::Up && !end_;
+    if (closed_ && !is_of_grant) {
         return Error{Errc::Closed, "this client was closed"};
     }
     if (end_) {
@@ -255,7 +258,7 @@ void Connection::run_resumer() {
 
 void Connection::reconnect(Lock& lock) {
     auto greeted = reach_daemon(lock);
-    if (greeted) {
+    if (greeted && !end_) {  // not if memory has run out meanwhile
         resume(lock, std::move(*greeted));
     } else {
         end(lock, Error{Errc::ConnectionLost,

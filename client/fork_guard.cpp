@@ -51,7 +51,9 @@ struct ForkGuardRegistry {
         generation.fetch_add(1, std::memory_order_relaxed);
         for (ForkGuard* guard = first; guard != nullptr; guard = guard->next_) {
             for (const int fd : guard->fds_) {
-                ::close(fd);
+                if (fd >= 0) {
+                    ::close(fd);
+                }
             }
         }
         first = nullptr;  // they are never destroyed here
@@ -63,10 +65,34 @@ std::uint32_t fork_generation() noexcept { return generation.load(std::memory_or
 
 Error forked() { return Error{Errc::Forked, "this client belongs to the parent process: connect again in the child"}; }
 
-ForkGuard::ForkGuard(const std::array<int, 4>& fds) : fds_(fds), generation_(fork_generation()) {
+ForkGuard::ForkGuard(const std::array<int, 3>& fds) : fds_(fds), generation_(fork_generation()) {
     ForkGuardRegistry::instance().add(*this);
 }
 
 ForkGuard::~ForkGuard() { ForkGuardRegistry::instance().remove(*this); }
+
+UnforkedFd::UnforkedFd(const std::function<UniqueFd()>& make)
+    : guard_(std::make_unique<ForkGuard>(std::array<int, 3>{-1, -1, -1})) {
+    const std::lock_guard lock(ForkGuardRegistry::instance().mutex);
+    fd_ = make();
+    guard_->fds_[0] = fd_.get();
+}
+
+void UnforkedFd::reset() noexcept {
+    if (guard_ == nullptr) {
+        return;
+    }
+    if (guard_->in_child()) {  // it is closed, its number may be another's, and the guard is on no books
+        (void)fd_.release();
+        (void)guard_.release();
+        return;
+    }
+    {
+        const std::lock_guard lock(ForkGuardRegistry::instance().mutex);
+        guard_->fds_[0] = -1;
+        fd_.reset();
+    }
+    guard_.reset();
+}
 
 }  // namespace hurray::client

@@ -2,8 +2,12 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
+#include <memory>
+#include <utility>
 
 #include "libhurray/base/result.hpp"
+#include "libhurray/base/unique_fd.hpp"
 
 /// What becomes of connections in a forked child.
 ///
@@ -18,13 +22,13 @@ namespace hurray::client {
 /// What every call of a forked child fails with.
 [[nodiscard]] Error forked();
 
-/// Closes descriptors in a forked child, for an object that owns them: its last member, so that it stands on the books only
+/// Closes descriptors in a forked child (-1: none), for an object that owns them: its last member, so that it stands on the books only
 /// while they are open.
 ///
 /// Threads: construction and destruction on any thread.
 class ForkGuard {
   public:
-    explicit ForkGuard(const std::array<int, 4>& fds);
+    explicit ForkGuard(const std::array<int, 3>& fds);
     ~ForkGuard();
     ForkGuard(const ForkGuard&) = delete;
     ForkGuard& operator=(const ForkGuard&) = delete;
@@ -35,11 +39,40 @@ class ForkGuard {
 
   private:
     friend struct ForkGuardRegistry;
+    friend class UnforkedFd;
 
-    std::array<int, 4> fds_;
+    std::array<int, 3> fds_;
     std::uint32_t generation_;
     ForkGuard* previous_ = nullptr;
     ForkGuard* next_ = nullptr;
+};
+
+/// A descriptor that no forked child has, whenever the fork comes: while one is made or closed, and is not on the books, no thread forks.
+///
+/// In a child it owns nothing. Threads: one at a time.
+class UnforkedFd {
+  public:
+    UnforkedFd() noexcept = default;
+    /// What `make` returns, which must not fork.
+    explicit UnforkedFd(const std::function<UniqueFd()>& make);
+    UnforkedFd(UnforkedFd&&) noexcept = default;
+    UnforkedFd& operator=(UnforkedFd&& other) noexcept {
+        reset();
+        fd_ = std::move(other.fd_);
+        guard_ = std::move(other.guard_);
+        return *this;
+    }
+    UnforkedFd(const UnforkedFd&) = delete;
+    UnforkedFd& operator=(const UnforkedFd&) = delete;
+    ~UnforkedFd() { reset(); }
+
+    [[nodiscard]] int get() const noexcept { return fd_.get(); }
+    [[nodiscard]] explicit operator bool() const noexcept { return static_cast<bool>(fd_); }
+    void reset() noexcept;
+
+  private:
+    UniqueFd fd_;
+    std::unique_ptr<ForkGuard> guard_;
 };
 
 }  // namespace hurray::client

@@ -84,7 +84,11 @@ Lease::~Lease() {
         return;
     }
     // In this order: whoever looks at the table first, and then at what is being given back, sees it in one of them.
-    connection.release({standing_->number, standing_->capsule});
+    if (standing_->is_lost) {
+        connection.lease_lost();
+    } else {
+        connection.release({standing_->number, standing_->capsule});
+    }
     session_->leases().remove(*standing_);
     segments_.clear();
     session_->segments().settle(connection);

@@ -44,6 +44,10 @@ std::string rule_text(const AccessRule& access) {
     return access ? wire::access_text(*access) : "the daemon's default access";
 }
 
+Error no_such_group(std::uint64_t group) {
+    return {Errc::NotFound, "no group " + std::to_string(group) + " of this client is open"};
+}
+
 /// The placements of a descriptor's buffers in the allocation's one segment.
 Result<std::vector<wire::Placement>> place(const BufferTable& table, Allocation& allocation) {
     const auto& buffers = allocation.buffers();
@@ -437,15 +441,16 @@ Result<void> Publisher::commit_group(Connection& connection, std::uint64_t group
     if (connection.in_child()) {
         return fail(forked());
     }
+    bool was_open = true;
     bool all_known = false;
     Connection::CallOptions options;
     options.interruptible = false;  // as a publish
-    options.on_reply = [this, group, &all_known](const wire::PacketMessage& reply, std::vector<UniqueFd>& /*fds*/,
-                                                 bool /*missing*/) {
+    options.on_reply = [&, this](const wire::PacketMessage& reply, std::vector<UniqueFd>& /*fds*/, bool /*missing*/) {
         const auto* answer = std::get_if<wire::GroupReply>(&reply);
         const std::lock_guard lock(mutex_);
         const auto staged = groups_.find(group);
-        if (answer == nullptr || staged == groups_.end() || staged->second.size() != answer->versions.size()) {
+        was_open = staged != groups_.end();
+        if (answer == nullptr || !was_open || staged->second.size() != answer->versions.size()) {
             return;
         }
         all_known = true;
@@ -460,6 +465,9 @@ Result<void> Publisher::commit_group(Connection& connection, std::uint64_t group
     if (!reply) {
         return fail(reply.error());
     }
+    if (!was_open) {  // the daemon repeats its answer to the last one that has ended
+        return fail(no_such_group(group));
+    }
     if (!all_known) {
         return fail(Errc::Protocol,
                     "hurrayd answered the commit of a group with something else than its members' versions");
@@ -471,14 +479,18 @@ Result<void> Publisher::abort_group(Connection& connection, std::uint64_t group)
     if (connection.in_child()) {
         return fail(forked());
     }
+    bool was_open = false;
     {
         const std::lock_guard lock(mutex_);
-        groups_.erase(group);  // its members end one by one as the daemon says so
+        was_open = groups_.erase(group) != 0;  // its members end one by one as the daemon says so
     }
     Connection::CallOptions options;
     options.interruptible = false;
     const auto reply = connection.call(wire::Group{group, wire::Group::Action::Abort}, options);
-    return reply ? Result<void>() : fail(reply.error());
+    if (!reply) {
+        return fail(reply.error());
+    }
+    return was_open ? Result<void>() : fail(no_such_group(group));
 }
 
 Result<Publisher::Published> Publisher::find(const wire::CapsuleId& capsule) {
@@ -728,6 +740,9 @@ Result<void> Publisher::offer_again(Connection& connection, std::vector<Notice>&
         }
     }
     for (const wire::Id16& id : staged) {
+        if (const wire::CapsuleId capsule{connection.uid(), id}; lingers(capsule)) {
+            connection.post(wire::Withdraw{capsule});  // if it was committed, the daemon has it
+        }
         end_refused(id, notices);
     }
     std::sort(offers.begin(), offers.end());
@@ -828,7 +843,7 @@ void Publisher::end_all(bool but_lingering, std::vector<Notice>& notices) {
         for (auto next = capsules_.begin(); next != capsules_.end();) {
             const auto capsule = next++;
             const Capsule& known = capsule->second;
-            const bool lingers = but_lingering && known.terms.linger_ms && known.version != 0;
+            const bool lingers = but_lingering && known.terms.linger_ms;
             if (known.answered && !lingers) {  // else its publish was not answered: the one who waits for it is told
                 ended.insert(capsules_.extract(capsule));
             }
@@ -844,7 +859,8 @@ std::vector<wire::CapsuleId> Publisher::to_withdraw() {
     const std::lock_guard lock(mutex_);
     std::vector<wire::CapsuleId> ids;
     for (const auto& [id, capsule] : capsules_) {
-        if (!capsule.retired && !capsule.terms.linger_ms) {
+        // Of one that lingers and has no version a commit may be on its way, which nobody hears of any more.
+        if (!capsule.retired && (!capsule.terms.linger_ms || capsule.version == 0)) {
             ids.push_back(capsule.id);
         }
     }

@@ -98,7 +98,7 @@ class Publisher {
     [[nodiscard]] Result<std::uint64_t> begin_group(Connection& connection);
     /// Makes all of a group visible, or none of it. A refused commit leaves the group as it is.
     /// Fails: NotFound  no such group; AlreadyExists  a member's name is another user's by now. If the connection ends or is
-    /// closed before the answer, the group may have been committed.
+    /// closed before the answer, the group may have been committed. Then its members are withdrawn when the daemon is back, or closed.
     [[nodiscard]] Result<void> commit_group(Connection& connection, std::uint64_t group);
     /// Lets go of all of a group: each member ends.
     [[nodiscard]] Result<void> abort_group(Connection& connection, std::uint64_t group);
@@ -117,7 +117,7 @@ class Publisher {
     /// The daemon has ended this session: so have its capsules, but for those that linger, which can be offered again.
     void on_cut_off(std::vector<Notice>& notices);
 
-    /// Those that have not been retired, as far as is known, and end with this client.
+    /// Those that have not been retired, as far as is known, and end with this client: also what is to linger, but is still staged.
     [[nodiscard]] std::vector<wire::CapsuleId> to_withdraw();
     /// Withdraws a capsule of this user. One of this session's own is withdrawn while the daemon is away, too: it will be offered again as
     /// retired; but of one that lingers this fails, since the daemon may have it until then. Fails: what the daemon says; ConnectionLost.

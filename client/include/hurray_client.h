@@ -198,7 +198,10 @@ typedef struct HurrayConnectOptions {
 HURRAY_API HurrayStatus hurray_client_connect(const HurrayConnectOptions *options, HurrayClient **out);
 
 /* Ends the client's use: waiting calls return HURRAY_ERR_CLOSED, publications end, no new lease can be had. Tensor contexts
- * stay valid, and the connection lives until the client and the last of them are destroyed. Closing twice is fine. */
+ * stay valid, and the connection lives until the client and the last of them are destroyed. Waits for nobody. Closing twice is fine.
+ *
+ * A TAKE to which the daemon has said yes already does not return at once: what it takes is nobody else's any more, so it goes on, within
+ * seconds, until that is settled (hurray_client_attach). */
 HURRAY_API HurrayStatus hurray_client_close(HurrayClient *client);
 
 /* Closes and frees. No other call of this client may be running, and it must not be called from one of its callbacks;
@@ -422,7 +425,8 @@ HURRAY_API HurrayStatus hurray_client_group_begin(HurrayClient *client, uint64_t
  *
  * A refused commit changes nothing: the group is still open, to be committed again or aborted. After CONNECTION_LOST and CLOSED
  * it has ended, one way or the other, and so have its capsules; what it was to replace may be retired, all of it or some.
- * Publish it again.
+ * Publish it again. What of it is to LINGER may have been there for others meanwhile: it is withdrawn at once, or when the daemon is back. If this client
+ * does not live to see that, it may stay: hurray_client_list shows it.
  *
  * HURRAY_ERR_ALREADY_EXISTS  the name of a member, which the message tells, belongs to another user by now
  * HURRAY_ERR_NOT_PERMITTED   the name of a member is held by a capsule that may not be replaced
@@ -478,10 +482,13 @@ typedef struct HurrayAttachOptions {
  *
  * With TAKE it is the oldest capsule of a queue (HURRAY_PUBLISH_ONCE), or the one that `capsule` names, and no other client gets it any
  * more. If this client dies before that is settled, it goes to the next taker; from the return on its end is this client's alone.
+ * A client that is closed meanwhile may have taken it: then this returns it, HURRAY_OK, as soon as the daemon has said so, within two or three
+ * seconds. If that does not answer for 5 s, the connection ends, HURRAY_ERR_CONNECTION_LOST. After an error it is not this client's: it goes to
+ * the next taker, or its producer is told LEASE_LOST.
  *
  * HURRAY_ERR_NOT_FOUND    nothing there to be attached (timeout 0), or not for this user
  * HURRAY_ERR_TIMED_OUT    nor within the timeout
- * HURRAY_ERR_CLOSED       the client was closed meanwhile
+ * HURRAY_ERR_CLOSED       the client was closed meanwhile, before anything was had
  * HURRAY_ERR_LIMIT        descriptors or mappings of this process; nothing is left behind, so try again later
  * HURRAY_ERR_UNSUPPORTED  the capsule's memory is of a kind that `flags` does not allow; TAKE of what was not published ONCE, or no
  *                         TAKE of what was; or an option, or memory of a kind, that this library can't use yet

@@ -211,6 +211,19 @@ class ClientConnectionResume : public testing::Test {
     std::unique_ptr<Connection> connection_;
 };
 
+TEST_F(ClientConnectionResume, WhatInsistsIsAskedAfterACloseAndNothingElseIs) {
+    connection_->close_calls();
+    const auto asked = connection_->call(wire::Confirm{1}, {});
+    ASSERT_FALSE(asked);
+    EXPECT_EQ(asked.error().code, Errc::Closed);
+    Connection::Insistent insistent(*connection_);
+    Connection::CallOptions options;
+    options.insistent = &insistent;
+    const auto confirmed = connection_->call(wire::Confirm{1}, options);
+    ASSERT_FALSE(confirmed);
+    EXPECT_EQ(confirmed.error().code, Errc::NotFound) << "the daemon's word: it knows of no such lease";
+}
+
 class ClientConnectionLostAgain : public ClientConnectionResume, public testing::WithParamInterface<DiesAgain> {};
 
 TEST_P(ClientConnectionLostAgain, ADaemonThatDiesWhileTheResumerIsAtItIsReachedAgainAndToldAsAwayOnce) {

@@ -1,5 +1,8 @@
 // Groups by the client library: what is staged, what a commit or its refusal leaves, who is told of what.
+#include <algorithm>
 #include <csignal>
+#include <optional>
+#include <semaphore>
 #include <string>
 #include <thread>
 #include <utility>
@@ -11,6 +14,7 @@
 
 #include "tests/integration/client_test.hpp"
 #include "tests/support/other_user.hpp"
+#include "tests/support/puppet_daemon.hpp"
 
 namespace hurray::test {
 namespace {
@@ -110,6 +114,17 @@ TEST_F(ClientGroups, GroupThatIsNotOpenIsNotFound) {
         << "a group is its client's";
 }
 
+// The daemon answers the end of the last group again, and that answer was taken for a broken protocol, or for the end of an open one.
+TEST_F(ClientGroups, GroupThatHasEndedIsNotFoundHoweverItIsEndedAgain) {
+    for (const std::uint8_t commit : {std::uint8_t{1}, std::uint8_t{0}}) {
+        std::uint64_t group = 0;
+        ASSERT_EQ(hurray_client_group_begin(producer.handle(), &group), HURRAY_OK);
+        ASSERT_EQ(hurray_client_group_end(producer.handle(), group, commit), HURRAY_OK);
+        EXPECT_EQ(hurray_client_group_end(producer.handle(), group, 1), HURRAY_ERR_NOT_FOUND);
+        EXPECT_EQ(hurray_client_group_end(producer.handle(), group, 0), HURRAY_ERR_NOT_FOUND);
+    }
+}
+
 TEST_F(ClientGroups, RefusedCommitNamesTheMemberAndLeavesTheGroupOpen) {
     if (::geteuid() != 0) {
         GTEST_SKIP() << "needs root to connect as two other users";
@@ -191,6 +206,89 @@ TEST_F(ClientGroups, ClosedClientLeavesNothingStaged) {
     ASSERT_TRUE(log.wait_for(HURRAY_EVENT_ENDED, 2));
     EXPECT_EQ(used(consumer, "staged"), 0U);
     EXPECT_EQ(status_of([&] { group.commit(); }), HURRAY_ERR_CLOSED);
+}
+
+/// A commit that may have been carried out and is not answered, of a group with one member that is to linger: it must not stay, as the
+/// only one of its group, when its client is told that all of them have ended.
+class UnansweredCommit : public ::testing::Test {
+  protected:
+    /// `commit` is what the daemon says to that.
+    explicit UnansweredCommit(PuppetDaemon::Answers commit)
+        : daemon_([this, commit = std::move(commit)](const wire::Request& request) -> PuppetDaemon::Answers {
+              if (const auto* group = std::get_if<wire::Group>(&request.message)) {
+                  if (group->action == wire::Group::Action::Commit) {
+                      asked_.release();
+                      go_on_.acquire();
+                      return commit;
+                  }
+                  return {wire::GroupReply{}};
+              }
+              if (std::holds_alternative<wire::Publish>(request.message)) {
+                  return {wire::PublishReply{0}};
+              }
+              return {wire::Done{}};
+          }) {
+        ConnectOptions options;
+        options.address = daemon_.path();
+        options.on_event = log_.sink();
+        client_ = Client::connect(std::move(options));
+        group_ = client_->begin_group();
+        PublishOptions publish;
+        publish.group = group_->number();
+        publish.linger = kForever;
+        capsule_ = client_->publish("a", client_->allocate<std::uint32_t>({0}), std::move(publish)).capsule;
+    }
+    /// Once its client is gone.
+    void expect_withdrawn() {
+        group_.reset();
+        client_.reset();
+        daemon_.join();
+        bool is_committed = false;
+        bool is_withdrawn = false;
+        for (const wire::Request& request : daemon_.requests) {
+            const auto* group = std::get_if<wire::Group>(&request.message);
+            is_committed = is_committed || (group != nullptr && group->action == wire::Group::Action::Commit);
+            const auto* withdraw = std::get_if<wire::Withdraw>(&request.message);
+            is_withdrawn = is_withdrawn ||
+                           (is_committed && withdraw != nullptr &&
+                            std::equal(capsule_.id.begin(), capsule_.id.end(), withdraw->capsule.id.bytes.begin()));
+        }
+        EXPECT_TRUE(is_withdrawn);
+    }
+
+    std::binary_semaphore asked_{0};
+    std::binary_semaphore go_on_{0};
+    EventLog log_;
+    PuppetDaemon daemon_;
+    std::optional<Client> client_;
+    std::optional<Group> group_;
+    CapsuleId capsule_{};
+};
+
+class CommitBesideAClose : public UnansweredCommit {
+  protected:
+    CommitBesideAClose() : UnansweredCommit({wire::GroupReply{{1}}}) {}
+};
+
+TEST_F(CommitBesideAClose, WithdrawsWhatLingers) {
+    std::thread committer([&] { EXPECT_EQ(status_of([&] { group_->commit(); }), HURRAY_ERR_CLOSED); });
+    asked_.acquire();
+    client_->close();
+    go_on_.release();
+    committer.join();
+    expect_withdrawn();
+}
+
+class CommitOverTheDaemonsDeath : public UnansweredCommit {
+  protected:
+    CommitOverTheDaemonsDeath() : UnansweredCommit({}) {}
+};
+
+TEST_F(CommitOverTheDaemonsDeath, WithdrawsWhatLingers) {
+    go_on_.release();
+    EXPECT_EQ(status_of([&] { group_->commit(); }), HURRAY_ERR_CONNECTION_LOST);
+    ASSERT_TRUE(log_.wait_for(HURRAY_EVENT_CONNECTION, 2));
+    expect_withdrawn();
 }
 
 // case B5

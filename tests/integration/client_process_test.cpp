@@ -4,6 +4,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <future>
 #include <latch>
 #include <optional>
 #include <set>
@@ -23,6 +24,7 @@
 #include "tests/integration/client_test.hpp"
 #include "tests/support/child.hpp"
 #include "tests/support/old_kernel.hpp"
+#include "tests/support/puppet_daemon.hpp"
 #include "tests/support/raw_peer.hpp"
 #include "tests/support/sanitized.hpp"
 
@@ -212,6 +214,46 @@ TEST_F(Fork, CallbackMayForkWhileOtherThreadsReadTheSameWatch) {
     }
     EXPECT_EQ(wrong, 0) << "stuck, if killed by signal 9";
 }
+
+/// Which of a client's connections a fork falls into.
+class ForkBesideAHello : public ::testing::TestWithParam<int> {};
+
+// Until the daemon had answered, its socket was on nobody's list of what a child closes: the connection lived for as long as the child.
+TEST_P(ForkBesideAHello, ChildDoesNotKeepTheConnection) {
+    pid_t child = -1;
+    PuppetDaemon daemon(
+        [](const wire::Request& request) -> PuppetDaemon::Answers {
+            return std::holds_alternative<wire::List>(request.message) ? PuppetDaemon::Answers{}
+                                                                       : PuppetDaemon::Answers{wire::Done{}};
+        },
+        [&, hellos = 0]() mutable {
+            if (++hellos == GetParam()) {
+                child = ::fork();
+                while (child == 0) {
+                    ::pause();
+                }
+            }
+        });
+    {
+        EventLog log;
+        ConnectOptions options;
+        options.address = daemon.path();
+        options.on_event = log.sink();
+        Client client = Client::connect(std::move(options));
+        for (std::size_t connections = 1; connections < static_cast<std::size_t>(GetParam()); ++connections) {
+            EXPECT_EQ(status_of([&] { client.list(); }), HURRAY_ERR_CONNECTION_LOST);
+            ASSERT_TRUE(log.wait_for(HURRAY_EVENT_CONNECTION, 2 * connections));
+        }
+    }
+    const auto left = std::async(std::launch::async, [&] { daemon.join(); });
+    EXPECT_EQ(left.wait_for(kWatchdog), std::future_status::ready);
+    ::kill(child, SIGKILL);
+    wait_for_end(child);
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, ForkBesideAHello, ::testing::Values(1, 2), [](const auto& info) {
+    return info.param == 1 ? "AClientThatConnects" : "AClientThatComesBack";
+});
 
 // ---- Destroying -----------------------------------------------------------------------------------------------------
 

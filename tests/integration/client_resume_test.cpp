@@ -4,9 +4,11 @@
 #include <condition_variable>
 #include <fstream>
 #include <functional>
+#include <future>
 #include <map>
 #include <mutex>
 #include <random>
+#include <semaphore>
 #include <set>
 #include <span>
 #include <string>
@@ -239,6 +241,37 @@ TEST(ResumeOfAPuppet, AListThatTheDaemonDidNotLiveToFinishConfirmsNothing) {  //
     }
     EXPECT_THAT(all, ElementsAre(std::pair(HURRAY_EVENT_LEASE_LOST, 1), std::pair(HURRAY_EVENT_LEASE_RELEASED, 0),
                                  std::pair(HURRAY_EVENT_ENDED, 0)));
+}
+
+// Its socket stayed open for as long as its views, and with it all that it had brought back until then.
+TEST(ResumeOfAPuppet, AClientThatIsDestroyedWhileItIsBroughtBackHasLeftThoughAViewOfItLives) {
+    std::binary_semaphore is_brought_back{0};
+    std::binary_semaphore is_destroyed{0};
+    PuppetDaemon daemon([&](const wire::Request& request) -> PuppetDaemon::Answers {
+        if (std::holds_alternative<wire::Attach>(request.message)) {
+            return {PuppetDaemon::grant()};
+        }
+        if (std::holds_alternative<wire::List>(request.message)) {
+            return {};
+        }
+        if (std::holds_alternative<wire::Claims>(request.message)) {
+            is_brought_back.release();
+            is_destroyed.acquire();
+        }
+        return {wire::Done{}};
+    });
+    ConnectOptions options;
+    options.address = daemon.path();
+    std::optional<Client> client = Client::connect(std::move(options));
+    std::optional<Tensor> view = client->attach("jobs");
+    EXPECT_EQ(status_of([&] { client->list(); }), HURRAY_ERR_CONNECTION_LOST);
+    is_brought_back.acquire();
+    client.reset();
+    is_destroyed.release();
+    const auto left = std::async(std::launch::async, [&] { daemon.join(); });
+    EXPECT_EQ(left.wait_for(kWatchdog), std::future_status::ready) << "the daemon can't tell it from one that lives";
+    EXPECT_EQ(view->state(), HURRAY_ERR_CONNECTION_LOST);
+    view.reset();
 }
 
 TEST_F(ResumeWindow, MemoryPublishedBeforeTheDaemonsDeathIsNeverWrittenAgain) {

@@ -4,11 +4,13 @@
 #include <atomic>
 #include <cerrno>
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <random>
+#include <semaphore>
 #include <set>
 #include <thread>
 
@@ -163,6 +165,55 @@ TEST_F(ClientTake, ManyThreadsOfOneClientGetEachJobOnce) {
     EXPECT_EQ(log.count(HURRAY_EVENT_LEASE_TAKEN), static_cast<std::size_t>(jobs));
 }
 
+TEST_F(ClientTake, EachJobIsHadByOneHoweverClosingAndTakingMeet) {
+    Client producer = connect();
+    for (int round = 0; round < rounds(200); ++round) {
+        Client taker = connect();
+        HurrayStatus status = HURRAY_OK;
+        std::thread taking([&] { status = status_of([&] { taker.take("jobs", wait_for(kForever)); }); });
+        while (used(producer, "waiting") != 1) {
+            std::this_thread::yield();
+        }
+        publish(producer, "jobs", 1, 1, once());
+        std::this_thread::sleep_for(std::chrono::microseconds(round % 40 * 5));  // any moment is right to be closed
+        taker.close();
+        taking.join();
+        if (status != HURRAY_OK) {
+            EXPECT_EQ(status, HURRAY_ERR_CLOSED);
+            EXPECT_EQ(status_of([&] { producer.take("jobs", wait_for(kWatchdog)); }), HURRAY_OK) << "round " << round;
+        }
+        EXPECT_EQ(status_of([&] { producer.take("jobs"); }), HURRAY_ERR_NOT_FOUND);
+    }
+}
+
+// What was granted when its taker was closed was given back like what can't be used: after the third time the job ended.
+TEST_F(ClientTake, TakersThatAreClosedWhileTheyMapEndNoJob) {
+    Client producer = connect();
+    EventLog log;
+    PublishOptions options = once(log.sink());
+    options.tell_opened = true;
+    publish(producer, "jobs", 16U << 20U, 1, std::move(options));  // so large that mapping all of it takes a while
+    HurrayStatus status = HURRAY_ERR_CLOSED;
+    for (std::size_t grant = 1; grant <= 3 && status == HURRAY_ERR_CLOSED; ++grant) {
+        Client taker = connect();
+        std::thread taking([&] {
+            AttachOptions attach = wait_for(kWatchdog);
+            attach.populate = Populate::Yes;
+            status = status_of([&] { taker.take("jobs", attach); });
+        });
+        EXPECT_TRUE(log.wait_for(HURRAY_EVENT_LEASE_OPENED, grant));
+        std::this_thread::sleep_for(std::chrono::microseconds(grant * 200));  // most often it is at it then
+        taker.close();
+        taking.join();
+    }
+    if (status == HURRAY_ERR_CLOSED) {  // each time before it had read the grant
+        status = status_of([&] { producer.take("jobs", wait_for(kWatchdog)); });
+    }
+    ASSERT_EQ(status, HURRAY_OK);
+    EXPECT_TRUE(log.wait_for(HURRAY_EVENT_LEASE_TAKEN));
+    EXPECT_EQ(log.count(HURRAY_EVENT_LEASE_LOST), 0U);
+}
+
 // ---- Confirms that are refused, or not answered -----------------------------------------------------------------------
 
 using State = wire::Claims::State;
@@ -302,6 +353,98 @@ TEST_F(ClientConfirm, WhatIsConfirmedIsHeldOverTheNextDeath) {  // take_returns_
     ASSERT_EQ(claims.size(), 1U);
     EXPECT_EQ(claims[0].claims.at(0).state, State::Held);
     EXPECT_EQ(daemon.asked<wire::Confirm>().size(), 1U);
+}
+
+// A job that was confirmed was given back by a close: it counted as done, and nobody had had it.
+TEST_F(ClientConfirm, OneThatIsOnItsWayIsWaitedForThoughItsClientIsClosed) {
+    std::binary_semaphore asked{0};
+    std::binary_semaphore is_closed{0};
+    PuppetDaemon daemon([&](const wire::Request& request) -> PuppetDaemon::Answers {
+        if (std::holds_alternative<wire::Attach>(request.message)) {
+            return {PuppetDaemon::grant()};
+        }
+        if (std::holds_alternative<wire::Confirm>(request.message)) {
+            asked.release();
+            is_closed.acquire();
+        }
+        return {wire::Done{}};
+    });
+    {
+        ConnectOptions options;
+        options.address = daemon.path();
+        Client client = Client::connect(std::move(options));
+        std::thread closer([&] {
+            asked.acquire();
+            client.close();
+            is_closed.release();
+        });
+        const Tensor taken = client.take("jobs", wait_for(kWatchdog));
+        closer.join();
+        EXPECT_EQ(taken.state(), HURRAY_OK);
+        EXPECT_EQ(status_of([&] { client.take("jobs"); }), HURRAY_ERR_CLOSED);
+    }
+    daemon.join();
+    EXPECT_TRUE(daemon.asked<wire::Cancel>().empty());
+    ASSERT_EQ(daemon.asked<wire::Release>().size(), 1U);
+    EXPECT_EQ(daemon.asked<wire::Release>()[0].leases, (std::vector{daemon.asked<wire::Confirm>().at(0).lease}));
+}
+
+// It was told to the next daemon as released: the producer of a job that the first one had told as taken took it for done.
+TEST_F(ClientConfirm, OneThatIsGivenUpWhileTheDaemonIsAwayIsNotSaidToBeReleased) {
+    PuppetDaemon daemon([&](const wire::Request& request) -> PuppetDaemon::Answers {
+        if (std::holds_alternative<wire::Attach>(request.message)) {
+            return {PuppetDaemon::grant()};
+        }
+        if (std::holds_alternative<wire::Confirm>(request.message)) {
+            std::filesystem::rename(daemon.path(), daemon.path() + ".away");
+            return {};
+        }
+        return {wire::Done{}};
+    });
+    {
+        EventLog log;
+        ConnectOptions options;
+        options.address = daemon.path();
+        options.on_event = log.sink();
+        options.interrupted = [] { return true; };
+        Client client = Client::connect(std::move(options));
+        EXPECT_EQ(status_of([&] { client.take("jobs", wait_for(kForever)); }), HURRAY_ERR_INTERRUPTED);
+        std::filesystem::rename(daemon.path() + ".away", daemon.path());
+        ASSERT_TRUE(log.wait_for(HURRAY_EVENT_CONNECTION, 2));
+    }
+    daemon.join();
+    EXPECT_TRUE(daemon.asked<wire::Claims>().empty());
+    EXPECT_TRUE(daemon.asked<wire::Release>().empty());
+}
+
+// The daemon must see the connection's end: a release would say that the job is done.
+TEST_F(ClientConfirm, OneThatIsNotAnsweredAfterACloseEndsTheConnectionAndReleasesNothing) {
+    std::binary_semaphore asked{0};
+    std::binary_semaphore is_over{0};
+    PuppetDaemon daemon([&](const wire::Request& request) -> PuppetDaemon::Answers {
+        if (std::holds_alternative<wire::Attach>(request.message)) {
+            return {PuppetDaemon::grant()};
+        }
+        if (std::holds_alternative<wire::Confirm>(request.message)) {
+            asked.release();
+            is_over.acquire();
+        }
+        return {wire::Done{}};
+    });
+    {
+        ConnectOptions options;
+        options.address = daemon.path();
+        Client client = Client::connect(std::move(options));
+        std::thread closer([&] {
+            asked.acquire();
+            client.close();
+        });
+        EXPECT_EQ(status_of([&] { client.take("jobs", wait_for(kForever)); }), HURRAY_ERR_CONNECTION_LOST);
+        closer.join();
+    }
+    is_over.release();
+    daemon.join();
+    EXPECT_TRUE(daemon.asked<wire::Release>().empty());
 }
 
 // ---- A daemon that is killed ------------------------------------------------------------------------------------------

@@ -14,8 +14,10 @@
 
 namespace hurray::test {
 
-PuppetDaemon::PuppetDaemon(Play play)
-    : play_(std::move(play)), listener_(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)) {
+PuppetDaemon::PuppetDaemon(Play play, std::function<void()> before_welcome)
+    : play_(std::move(play)),
+      before_welcome_(std::move(before_welcome)),
+      listener_(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0)) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     path().copy(address.sun_path, sizeof address.sun_path - 1);
@@ -54,9 +56,11 @@ bool PuppetDaemon::live() {
             throw std::runtime_error(request.error().error.message);
         }
         requests.push_back(*request);
-        Answers answers = std::holds_alternative<wire::Hello>(request->message)
-                              ? Answers{wire::HelloReply{1, instance, {}, 0}}
-                              : play_(*request);
+        const bool is_hello = std::holds_alternative<wire::Hello>(request->message);
+        if (is_hello && before_welcome_) {
+            before_welcome_();
+        }
+        Answers answers = is_hello ? Answers{wire::HelloReply{1, instance, {}, 0}} : play_(*request);
         if (answers.empty()) {
             return true;
         }

@@ -20,7 +20,8 @@ class PuppetDaemon {
     using Answers = std::vector<wire::PacketMessage>;
     using Play = std::function<Answers(const wire::Request&)>;
 
-    explicit PuppetDaemon(Play play);
+    /// `before_welcome` runs before each Hello is answered.
+    explicit PuppetDaemon(Play play, std::function<void()> before_welcome = {});
     PuppetDaemon(const PuppetDaemon&) = delete;
     PuppetDaemon& operator=(const PuppetDaemon&) = delete;
     ~PuppetDaemon() { join(); }
@@ -52,6 +53,7 @@ class PuppetDaemon {
     bool live();
 
     const Play play_;
+    const std::function<void()> before_welcome_;
     TemporaryDirectory directory_;
     UniqueFd listener_;
     std::thread thread_;

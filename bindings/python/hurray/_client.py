@@ -717,6 +717,8 @@ class Client:
     def close(self) -> None:
         """End the connection's use: its publications end, waiting calls raise ClosedError, watches end.
 
+        A `take` that has got something already returns it, within seconds: what is taken is nobody else's any more.
+
         Tensors and arrays stay valid. Waits for callbacks that are running, so hold no lock that they need. Closing
         twice is fine.
         """

@@ -680,7 +680,8 @@ class Client {
     Client(Client&&) noexcept = default;
     Client& operator=(Client&&) noexcept = default;
 
-    /// Ends its use: waits end with HURRAY_ERR_CLOSED, so do later calls that ask the daemon, publications end. Twice is fine.
+    /// Ends its use: waits end with HURRAY_ERR_CLOSED, so do later calls that ask the daemon, publications end. A take that has got
+    /// something already returns it, within seconds. Twice is fine.
     void close() { throw_if_failed(hurray_client_close(use())); }
 
     /// Readable when dispatch has work, or would throw at once. Borrowed. Clients with dispatch_by_caller only.
