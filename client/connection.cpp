@@ -693,6 +693,7 @@ Result<void> Connection::wait_for(Lock& lock, Wait& wait, std::span<Call* const>
     const bool asks = calls.front()->options.interruptible && interrupted_;
     const bool is_insistent = calls.front()->options.insistent != nullptr;
     const bool looks_up = asks || is_insistent;
+    const Clock::time_point begin = Clock::now();
     while (wait.unanswered != 0) {
         bool signalled = false;
         if (!reading_) {
@@ -705,7 +706,8 @@ Result<void> Connection::wait_for(Lock& lock, Wait& wait, std::span<Call* const>
             lock.lock();
             wait.sleeping = false;
         }
-        if (wait.unanswered != 0 && is_insistent && closed_ && Clock::now() >= closed_at_ + kClosedPatience) {
+        if (wait.unanswered != 0 && is_insistent && closed_ &&
+            Clock::now() >= std::max(begin, closed_at_) + kClosedPatience) {
             // Not left alone: what was taken would be held by nobody then, and nobody would be told.
             try {
                 end(lock, connection_lost("this client was closed, and hurrayd does not answer"));
