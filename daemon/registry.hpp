@@ -175,6 +175,8 @@ class Registry {
     /// Ended) to whose capsule it displaces; then what its claims set off, the waiting attaches that it satisfies, and watchers.
     /// Of one that lingers here without its producer: it is adopted, whether offered again or published, in the window or not. Reply:
     /// PublishReply; then what its producer has missed (Retired, TAKEN); once the window is over WindowClosed with its open leases.
+    /// What was to linger and has ended in this life meanwhile comes in retired. Of the last takes of those it is known who took them: their
+    /// producer is told TAKEN, and after the window Ended, too.
     /// Fails: Closed         the resume window is over
     ///        InvalidArgument  no life before can have given out that version
     ///        AlreadyExists  the capsule, or that version of the name, is here already; the name belongs to another user; or as a

@@ -202,7 +202,9 @@ void Registry::note_ended(const Capsule& capsule, Outbox& out) {
     if (taken_.contains(capsule.id)) {
         taken_order_.push_back(capsule.id);
         if (taken_order_.size() > kMostEndedTakes) {
-            drop_taken(taken_order_.front(), out);
+            if (!capsules_.contains(taken_order_.front())) {  // else it was offered again, and ends once more
+                drop_taken(taken_order_.front(), out);
+            }
             taken_order_.pop_front();
         }
     }
