@@ -101,6 +101,13 @@ hurray::Result<Registry::Group*> Registry::group_for(Session& producer, const wi
             Errc::AlreadyExists, "publish.name",
             "group " + std::to_string(group.number) + " has a member with the name \"" + publish.name + "\" already");
     }
+    if (!group.members.empty() && (group.members.front().lingering != nullptr) != publish.linger_ms.has_value()) {
+        // The end of its producer, or of the daemon, would leave half of it.
+        return hurray::fail_field(Errc::InvalidArgument, "publish.linger_ms",
+                                  "group " + std::to_string(group.number) + " has members that " +
+                                      (publish.linger_ms ? "end with their producer" : "linger") +
+                                      ": all of a group linger, or none of it");
+    }
     return &group;
 }
 
@@ -179,8 +186,9 @@ void Registry::commit(Session& producer, std::uint64_t request_id, Group& group,
     members.reserve(group.size);
     wire::GroupReply reply;
     reply.versions.reserve(group.size);
-    // all_of_a_group: first each that lingers is stored, then it is noted that they are all of them, then goes what they replace. So
-    // whenever the daemon dies, its next life finds the whole group or nothing of it.
+    // all_of_a_group: first each that lingers is stored, then it is noted that they are all of them and what they replace is gone, in one
+    // piece, then that goes. So whenever the daemon dies, its next life finds the whole group or nothing of it, and all of what it replaces
+    // or nothing.
     const std::uint64_t number = next_version_;
     bool is_stored = false;
     while (!group.members.empty()) {
@@ -193,6 +201,7 @@ void Registry::commit(Session& producer, std::uint64_t request_id, Group& group,
         members.push_back(&member);
         reply.versions.push_back(member.version);
     }
+    const auto stored = static_cast<std::ptrdiff_t>(out.kept.size());
     if (is_stored) {
         out.kept.emplace_back(keep::Committed{number});
     }
@@ -200,6 +209,8 @@ void Registry::commit(Session& producer, std::uint64_t request_id, Group& group,
         make_live(*member, out);         // ends no other member: those that replace others have names of their own
         note_answered(member->id, out);  // a commit that was not answered is not said again
     }
+    std::stable_partition(out.kept.begin() + stored, out.kept.end(),
+                          [](const keep::Step& step) { return std::holds_alternative<keep::Note>(step); });
     producer.last_group = EndedGroup{group.number, wire::Group::Action::Commit,
                                      members.empty() ? 0 : members.front()->version, members.size()};
     discharge(&producer, producer.identity.uid, cost_of_group());

@@ -326,7 +326,7 @@ typedef struct HurrayPublishOptions {
  * client that was cut off takes it up again by itself. The daemon holds its memory meanwhile, on this user's account; what the
  * program shares a segment with (small allocations) stays too. Where the daemon has a descriptor store of the service manager's, it
  * survives the daemon too; elsewhere it goes with the daemon, and what is ONCE and nobody has taken ends when this client is cut off: it might
- * be taken a second time else, when client and daemon are back.
+ * be taken a second time else, when client and daemon are back. All of a group is to linger, or none of it.
  *
  * An allocation with HURRAY_ALLOCATE_IMMUTABLE is sealed just before it is sent. Pointers into it stay valid, for reading; a write
  * through them is a SIGSEGV. If the daemon then refuses, it may be published again, under another name for one, but not be written
@@ -337,7 +337,8 @@ typedef struct HurrayPublishOptions {
  *                                          has a member of that name
  * HURRAY_ERR_NOT_PERMITTED                 the name is held by a capsule that may be read but not replaced; or the group of the access is not
  *                                          one of the publisher's
- * HURRAY_ERR_INVALID_ARGUMENT              also: the memory was allocated for another access
+ * HURRAY_ERR_INVALID_ARGUMENT              also: the memory was allocated for another access; the group has members that are to LINGER
+ *                                          and this is not, or the other way round
  * HURRAY_ERR_NOT_FOUND                     the group is not open
  * HURRAY_ERR_INVALID_LAYOUT, _INVALID_TYPE, _INVALID_MAGIC, ...  the descriptor (see hurray_descriptor_validate_sharing)
  * HURRAY_ERR_UNSUPPORTED                   an option, or memory of a kind, that is not supported yet

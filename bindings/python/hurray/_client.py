@@ -439,7 +439,7 @@ class Client:
         Any other array needs `copy=True`, which copies it into shared memory first; with `immutable=True` into memory that
         nobody can change any more. (What is not copied is immutable if it was allocated so.)
 
-        With a `group` of this client it is there only once that is committed.
+        With a `group` of this client it is there only once that is committed. All of a group linger, or none of it.
 
         `retain` says how many versions of the name stay attachable, this one included.
 

@@ -340,6 +340,26 @@ TEST_F(RegistryGroups, CommittedCapsulesLiveAsAnyOther) {
     expect_nothing_held();
 }
 
+TEST_F(RegistryGroups, AllOfItLingersOrNothingOfIt) {
+    const auto linger = [](wire::Publish& publish) {
+        publish.linger_ms = 0;
+        publish.group = 7;
+    };
+    const auto end_with_producer = [](wire::Publish& publish) { publish.group = 7; };
+    group(producer, 1, 7, kBegin);
+    publish_with(producer, 2, 1, "a", linger);
+    EXPECT_EQ(publish_with(producer, 3, 2, "b", end_with_producer), Words{"1:" + error(Errc::InvalidArgument) + "#3"});
+    EXPECT_EQ(publish_with(producer, 4, 3, "b", linger), Words{"1:PublishReply=0#4"});
+    group(producer, 5, 7, kCommit);
+    group(producer, 6, 7, kBegin);
+    publish_with(producer, 7, 4, "c", end_with_producer);
+    EXPECT_EQ(publish_with(producer, 8, 5, "d", linger), Words{"1:" + error(Errc::InvalidArgument) + "#8"});
+    const auto& refused = std::get<hurray::Error>(last.back().packet.message);
+    EXPECT_EQ(refused.field, "publish.linger_ms");
+    EXPECT_EQ(refused.message,
+              "group 7 has members that end with their producer: all of a group linger, or none of it");
+}
+
 // ---- What a large commit tells watchers
 
 TEST_F(RegistryGroups, LargeCommitIsVisibleAtOnceAndToldToWatchersPieceByPiece) {

@@ -182,11 +182,16 @@ class StoreTest : public RegistryTest {
   private:
     /// What the service manager would have.
     void remember() {
+        bool is_behind_note = false;
         for (const keep::Step& step : out.kept) {
-            if (lives_for == 0) {
-                return;
+            const bool is_note = std::holds_alternative<keep::Note>(step);
+            if (!(is_note && is_behind_note)) {
+                if (lives_for == 0) {
+                    return;
+                }
+                --lives_for;
             }
-            --lives_for;
+            is_behind_note = is_note;
             if (const auto* note = std::get_if<keep::Note>(&step)) {
                 journal.push_back(*note);
             } else if (const auto* segment = std::get_if<keep::StoreSegment>(&step)) {
@@ -207,7 +212,7 @@ class StoreTest : public RegistryTest {
     std::uint64_t inode_of(SegmentNumber number) { return inodes.at(number.value); }
 
   protected:
-    std::size_t lives_for = SIZE_MAX;               // so many things are still kept, then the daemon is dead
+    std::size_t lives_for = SIZE_MAX;  // so many things are still kept, notes in a row as one, then the daemon is dead
     std::map<std::uint64_t, std::uint64_t> inodes;  // of what was brought
     BroughtSegment brought(std::uint64_t inode) {
         inodes[next_segment] = inode;
@@ -1322,6 +1327,53 @@ TEST_F(StoreTest, WhoPublishedTheLastVersionUnderAnothersNameHasAllOfItsOwnBack)
     const auto back = resume(kBob, 101);
     EXPECT_EQ(say_job(back, kBob, 2, 1001), std::to_string(back.value) + ":PublishReply=1001#2");
     EXPECT_EQ(say_job(back, kBob, 3, 1002), std::to_string(back.value) + ":PublishReply=1002#3");
+}
+
+TEST_F(StoreTest, OfWhatAGroupReplacesAllIsThereOrNothingWhereverTheDaemonDies) {
+    const auto commit = [&](SessionNumber from, std::uint8_t first, bool lingers) {
+        daemon().group(from, 1, {first, wire::Group::Action::Begin}, out);
+        look();
+        for (std::uint8_t i = 0; i < 3; ++i) {
+            say(from, 2, static_cast<std::uint8_t>(first + i), std::string("n") + static_cast<char>('0' + i),
+                [&](Publication& each) {
+                    each.request.linger_ms = lingers ? std::optional<std::uint64_t>(0) : std::nullopt;
+                    each.request.group = first;
+                });
+        }
+        daemon().group(from, 3, {first, wire::Group::Action::Commit}, out);
+        look();
+    };
+    for (const bool lingers : {true, false}) {
+        bool is_through = false;
+        for (std::size_t lived = 0; !is_through; ++lived) {
+            journal.clear();
+            capsules.clear();
+            groups.clear();
+            segments.clear();
+            lives_for = SIZE_MAX;
+            begin({}, {});
+            const auto p = come(kAlice);
+            commit(p, 10, true);
+            lives_for = lived;
+            commit(p, 20, lingers);
+            is_through = lives_for != 0;
+            lives_for = SIZE_MAX;
+            die();
+            const auto c = come(kAlice);
+            std::string found;
+            for (std::uint8_t i = 0; i < 3; ++i) {
+                const std::string name = std::string("n") + static_cast<char>('0' + i);
+                const Words said = attach_to(c, 4, by_name(1U + i, name));
+                found += said.back().find("AttachReply(1") != std::string::npos   ? "old "
+                         : said.back().find("AttachReply(2") != std::string::npos ? "new "
+                                                                                  : "nothing ";
+            }
+            const bool is_good =
+                found == "old old old " || found == (lingers ? "new new new " : "nothing nothing nothing ");
+            EXPECT_TRUE(is_good) << found << ", killed after " << lived;
+            EXPECT_TRUE(!is_through || found.substr(0, 3) != "old") << found;
+        }
+    }
 }
 
 /// A life that no journal came before, whose producer is cut off and comes back to it.
