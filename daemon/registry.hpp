@@ -118,7 +118,7 @@ class Registry {
     /// and it knows what `before` says. To be called before the first session, if ever.
     ///
     /// Capsules of before are there again; if several displace each other, as if they were published in the order of their versions. Names
-    /// of before are their owners' until the window ends. It ends as soon as something has come back under each, but `kLeastWindowMs`
+    /// of before are their owners' until the window ends. It ends as soon as the last version of each has come back, but `kLeastWindowMs`
     /// after its start at the earliest: clients that wait for the daemon look for it every second.
     void recover(Recovery before, std::uint64_t now_ms, Outbox& out);
     static constexpr std::uint64_t kLeastWindowMs = 2000;
