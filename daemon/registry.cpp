@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
-#include <iterator>
 #include <utility>
 
 #include <boost/container/small_vector.hpp>
@@ -12,7 +10,6 @@
 #include "libhurray/base/check.hpp"
 #include "libhurray/base/checked_math.hpp"
 #include "proto/wire/access.hpp"
-#include "proto/wire/names.hpp"
 
 namespace hurrayd {
 namespace {
